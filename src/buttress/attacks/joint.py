@@ -10,7 +10,7 @@ around its versions of least margin.
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,18 +33,32 @@ def attacked(
     bounds: BoundsLike | None, threat: ThreatModel | None, device: str | None, return_info: bool,
 ) -> Any:
     """Return the worst rows that a search meets in what eps, norm and bounds, or a threat, allow, and its info."""
-    check_threat(eps, norm, bounds, threat)
-    problem = pose(model, X, y, bounds, device)
-    moves = None if threat is None else read_threat(threat, to_numpy(problem.X), X)
-    reach, norm = (eps, norm) if moves is None else (moves.reach, moves.norm)
-    ball = ball_of(reach, norm, problem.X.shape[1], problem.place)
-    warn_of_units(problem, ball)
-    worst = Worst(problem)
-    if moves is None:
+    worst, ball, moves = posed(model, X, y, eps, norm, bounds, threat, device)
+    if threat is None:
         search(worst, ball)
     else:
         _Versions(worst, moves, search, ball).search_all()
     return worst.report(ball, return_info)
+
+
+def posed(
+    model: Scorable, X: MatrixLike, y: VectorLike, eps: ArrayLike | None, norm: str, bounds: BoundsLike | None,
+    threat: ThreatModel | None, device: str | None = None,
+) -> tuple[Worst, Ball, Moves]:
+    """Return a record of what is met, the ball of the numbers, and all moves, of a threat or of its short form."""
+    check_threat(eps, norm, bounds, threat)
+    problem = pose(model, X, y, bounds, device)
+    start, width = to_numpy(problem.X), problem.X.shape[1]
+    if threat is not None:
+        moves = read_threat(threat, start, X)
+        ball = ball_of(moves.reach, moves.norm, width, problem.place)
+    else:
+        ball = ball_of(eps, norm, width, problem.place)
+        reach = np.broadcast_to(to_numpy(cast(Array, ball.reach)), (1, width))
+        low, high = map(to_numpy, (problem.low, problem.high))
+        moves = Moves(reach, norm, low, high, np.zeros(width), (), 0, width)
+    warn_of_units(problem, ball)
+    return Worst(problem), ball, moves
 
 
 class _Versions:
