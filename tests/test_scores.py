@@ -64,8 +64,8 @@ def test_scores_of_scikit_learn_models_are_read_exactly(model, problem):
     contrast = points(len(X), scores.shape[1])
     exact, numeric = read_scores(model).gradient(X, contrast), by_differences(target.scores, X, contrast)
     np.testing.assert_allclose(exact, numeric, atol=1e-4 * np.abs(exact).max())
-    np.testing.assert_allclose(target.linearise(X).gradient(contrast), exact, atol=1e-9 * np.abs(exact).max())
-    np.testing.assert_allclose(target.linearise(X).scores, scores, atol=1e-9)
+    np.testing.assert_allclose(target.linearise(X)[1](contrast), exact, atol=1e-9 * np.abs(exact).max())
+    np.testing.assert_allclose(target.linearise(X)[0], scores, atol=1e-9)
 
 
 def test_scores_of_trimmed_likelihood_are_read_exactly():

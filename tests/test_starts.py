@@ -77,8 +77,8 @@ def test_neighbours_are_left_by_the_slopes_of_soft_votes_of_a_width_that_is_held
     X, y = iris()
     model = KNeighborsClassifier(5).fit(X, y)
     rows, V = X[::11] + 0.1, np.random.default_rng(0).normal(size=(len(X[::11]), 3))
-    found = pose(model, rows, y[::11], None).target.linearise(rows)
-    np.testing.assert_allclose(found.scores, np.log(np.clip(model.predict_proba(rows), 1e-300, None)))
+    scores, gradient = pose(model, rows, y[::11], None).target.linearise(rows)
+    np.testing.assert_allclose(scores, np.log(np.clip(model.predict_proba(rows), 1e-300, None)))
     widths = np.sort(((rows[:, None] - X) ** 2).sum(axis=2), axis=1)[:, 4] / 4
 
     def soft(moved):
@@ -87,7 +87,7 @@ def test_neighbours_are_left_by_the_slopes_of_soft_votes_of_a_width_that_is_held
 
     step = 1e-6 * np.eye(X.shape[1])
     slopes = np.column_stack([(soft(rows + e) - soft(rows - e)) / 2e-6 for e in step])
-    np.testing.assert_allclose(found.gradient(V), slopes, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(gradient(V), slopes, rtol=1e-5, atol=1e-5)
 
 
 def test_one_row_far_from_all_others_hides_no_neighbour():

@@ -13,7 +13,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import ThreatModel, attacks
-from buttress.attacks.swaps import WorstCells
+from buttress.attacks.swaps import WorstVersions
+from buttress.threats.moves import Group
 
 
 def of(names, most=1):
@@ -110,20 +111,21 @@ def test_one_cell_after_another_does_what_all_ways_do_where_scores_add_up():
     codes = (y == "yes").astype(int)
     entries = {name: list(dict.fromkeys(X[name])) for name in names}
 
-    def harm(rows, cells):
+    def harm(rows, versions):
         frame = X.iloc[rows].assign(**{name: [entries[name][int(code)] for code in column]
-                                       for name, column in cells.items()})
+                                       for name, column in zip(names, versions.T, strict=True)})
         score = model.decision_function(frame)
         return np.where(codes[rows] == 1, -score, score)
 
-    given = {name: np.array([entries[name].index(cell) for cell in X[name]], dtype=float) for name in names}
-    changes = [(name, float(code)) for name in names for code in range(len(entries[name]))]
-    greedy, whole = WorstCells(given, harm, len(X)), WorstCells(given, harm, len(X))
-    whole.try_ways(itertools.chain.from_iterable(itertools.combinations(changes, k) for k in (1, 2)))
-    greedy.add_one(changes)
-    assert greedy.changed().max() == 1
-    greedy.add_one(changes)
-    assert greedy.changed().max() == 2
+    given = np.array([[entries[name].index(cell) for name, cell in row.items()] for _, row in X[names].iterrows()])
+    groups = [Group(np.array([place]), np.arange(len(entries[name]))[:, None]) for place, name in enumerate(names)]
+    greedy, whole = (WorstVersions(given.astype(float), harm, groups) for _ in range(2))
+    ways = [((group, choice),) for group, each in enumerate(groups) for choice in range(len(each.choices))]
+    whole.try_ways(sum(some, ()) for k in (1, 2) for some in itertools.combinations(ways, k))
+    greedy.add_one()
+    assert (given != greedy.X).sum(axis=1).max() == 1
+    greedy.add_one()
+    assert (given != greedy.X).sum(axis=1).max() == 2
     np.testing.assert_allclose(greedy.most, whole.most)
 
 

@@ -97,4 +97,4 @@ class Margins:
     def gradient(self, X: Array, codes: Rows) -> Array:
         """Return the gradients (n, d) of the leads of the classes ``codes`` over their best rivals."""
         rivals = self.leads(X).argmin(axis=2)[np.arange(len(X)), codes]
-        return self.target.linearise(X).gradient(self.target.contrasts[codes, rivals])
+        return self.target.linearise(X)[1](self.target.contrasts[codes, rivals])

@@ -1,21 +1,18 @@
 """The worst of several attacks within one ball, so that no single weak one is taken for robustness."""
 
-from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._arrays import to_numpy
-from buttress._checks import check_count, silent
+from buttress._checks import check_count
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
-from buttress.attacks.ball import Ball, ball_of, direction
+from buttress.attacks.ball import Ball, direction
 from buttress.attacks.gradient import REACH, descend, generator, starts_at_others, walk_to_rivals
-from buttress.attacks.joint import under_threat
-from buttress.attacks.nearest import carlini_wagner, zoo
-from buttress.attacks.problem import BlindAttackWarning, Worst, pose, warn_of_units
+from buttress.attacks.joint import attacked
+from buttress.attacks.nearest import along_coordinates, along_gradients
+from buttress.attacks.problem import Worst
 from buttress.scores import Scorable
-from buttress.threats import ThreatModel, check_threat
+from buttress.threats import ThreatModel
 
 
 def worst_case(
@@ -66,29 +63,26 @@ def worst_case(
     >>> [attacks.worst_case(model, X, y, eps=eps, return_info=True)[1].success.mean() for eps in (0.9, 1.1)]
     [np.float64(0.0), np.float64(1.0)]
     """
-    check_threat(eps, norm, bounds, threat)
-    if threat is not None:
-        inner = partial(worst_case, model, steps=steps, restarts=restarts, random_state=random_state, device=device)
-        return under_threat(inner, model, X, y, threat, return_info)
-    problem = pose(model, X, y, bounds, device)
-    ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
-    radius = ball.radius
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    warn_of_units(problem, ball)
-    worst, rng = Worst(problem), generator(random_state)
-    for rows in problem.blocks():
-        descend(worst, rows, problem.X[rows], ball, 1, radius)
-        for start in range(restarts):
-            for length in (REACH * radius / steps, radius / 4):  # long steps leave flat places
-                _descend_standing(worst, rows, ball, steps, min(radius, length), rng if start else None)
-        for share in (1 / 4, 1 / 16, 1 / 64) if problem.target.gradient_cost == 1 else ():  # it may be flat at radius
-            _descend_standing(worst, rows, ball.shrunk(share), steps, REACH * share * radius / steps, None)
-        _try_others(worst, rows, ball, steps)
-        walk_to_rivals(worst, rows, ball, steps, min(radius, REACH * radius / steps))
-        for _ in range(10 * restarts):  # random corners
-            _jump(worst, rows, ball, rng)
-    _try_nearest(worst, y, ball, bounds, rng)
-    return worst.report(ball, return_info)
+
+    def search(worst: Worst, ball: Ball) -> None:
+        problem, radius, rng = worst.problem, ball.radius, generator(random_state)
+        for rows in problem.blocks():
+            descend(worst, rows, problem.X[rows], ball, 1, radius)
+            for start in range(restarts):
+                for length in (REACH * radius / steps, radius / 4):  # long steps leave flat places
+                    _descend_standing(worst, rows, ball, steps, min(radius, length), rng if start else None)
+            # it may be flat at radius
+            for share in (1 / 4, 1 / 16, 1 / 64) if problem.target.gradient_cost == 1 else ():
+                _descend_standing(worst, rows, ball.shrunk(share), steps, REACH * share * radius / steps, None)
+            _try_others(worst, rows, ball, steps)
+            walk_to_rivals(worst, rows, ball, steps, min(radius, REACH * radius / steps))
+            for _ in range(10 * restarts):  # random corners
+                _jump(worst, rows, ball, rng)
+        _try_nearest(worst, ball, rng)
+
+    return attacked(search, model, X, y, eps=eps, norm=norm, bounds=bounds, threat=threat, device=device,
+                    return_info=return_info)
 
 
 def _descend_standing(
@@ -123,25 +117,20 @@ def _jump(worst: Worst, rows: Rows, ball: Ball, rng: Rng) -> None:
     worst.meet(rows, problem.clip(rows, X + delta))
 
 
-def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | None, rng: Rng) -> None:
+def _try_nearest(worst: Worst, ball: Ball, rng: Rng) -> None:
     """Try the nearest misclassified inputs that the unlimited attacks find, cut off at the ball."""
     problem = worst.problem
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
     if ball.radius == 0 or not len(rows):
         return
     found = []
-    X = problem.as_fitted(to_numpy(problem.X[rows]))
-    labels = np.asarray(y)[to_numpy(rows)]
-    box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
-    with silent(BlindAttackWarning):  # blindness is said of the whole ensemble, if of anything
-        if ball.norm == "l2" and bool(worst.sloped.any()):
-            found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
-                                        device=problem.place.device, return_info=True))
-        if problem.target.gradient_cost > 1:
-            # differences over a whole radius are wide enough to cross the thresholds of trees
-            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=ball.radius / 2,
-                             learning_rate=ball.radius / 5, random_state=rng, return_info=True))
-    for moved, info in found:
-        worst.queries += info.queries
-        delta = ball.project(problem.place(moved) - problem.X[rows])
-        worst.meet(rows, problem.clip(rows, problem.X[rows] + delta))
+    near = problem.around(rows, problem.X[rows], problem.low[rows], problem.high[rows])
+    if ball.norm == "l2" and bool(worst.sloped.any()):
+        found.append(along_gradients(near, rng))
+    if problem.target.gradient_cost > 1:
+        # differences over a whole radius are wide enough to cross the thresholds of trees
+        found.append(along_coordinates(near, rng, steps=50, rounds=2, h=ball.radius / 2,
+                                       learning_rate=ball.radius / 5))
+    for closest in found:
+        worst.queries += closest.queries
+        worst.meet(rows, problem.clip(rows, near.X + ball.project(closest.X - near.X)))

@@ -7,7 +7,6 @@ Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,13 +16,13 @@ from scipy.spatial.distance import cdist
 from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
-from buttress.attacks.ball import Ball, ball_of
-from buttress.attacks.joint import under_threat
-from buttress.attacks.problem import AttackProblem, Met, Worst, pose, warn_of_units
+from buttress.attacks.ball import Ball
+from buttress.attacks.joint import attacked
+from buttress.attacks.problem import AttackProblem, Met, Worst
 from buttress.attacks.targets import ExpansionTarget
 from buttress.expansion import winners
 from buttress.scores import Scorable
-from buttress.threats import ThreatModel, check_threat
+from buttress.threats import ThreatModel
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 MOST_ROWS = 2000  # rows of other classes to start at, half of them rows of the model's
@@ -125,26 +124,22 @@ def pgd(
     >>> info.margin.round(6), info.success
     (array([0.75, 0.75]), array([False, False]))
     """
-    check_threat(eps, norm, bounds, threat)
-    if threat is not None:
-        inner = partial(pgd, model, steps=steps, step_size=step_size, restarts=restarts, random_state=random_state,
-                        device=device)
-        return under_threat(inner, model, X, y, threat, return_info)
-    problem = pose(model, X, y, bounds, device)
-    ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    default = min(ball.radius, REACH * ball.radius / steps)
-    length = default if step_size is None else check_number("step_size", step_size, 0, closed="left")
-    warn_of_units(problem, ball)
-    worst, rng = Worst(problem), generator(random_state)
-    for rows in problem.blocks():
-        for start in range(restarts):
-            descend(worst, rows, _start(problem, rows, start, ball, rng), ball, steps, length)
-        if steps > 1:
-            walk_to_rivals(worst, rows, ball, steps, length)
-            if problem.target.gradient_cost == 1:
-                walk_shorter(worst, rows, ball, steps, length)
-    return worst.report(ball, return_info)
+    given = None if step_size is None else check_number("step_size", step_size, 0, closed="left")
+
+    def search(worst: Worst, ball: Ball) -> None:
+        problem, rng = worst.problem, generator(random_state)
+        length = min(ball.radius, REACH * ball.radius / steps) if given is None else given
+        for rows in problem.blocks():
+            for start in range(restarts):
+                descend(worst, rows, _start(problem, rows, start, ball, rng), ball, steps, length)
+            if steps > 1:
+                walk_to_rivals(worst, rows, ball, steps, length)
+                if problem.target.gradient_cost == 1:
+                    walk_shorter(worst, rows, ball, steps, length)
+
+    return attacked(search, model, X, y, eps=eps, norm=norm, bounds=bounds, threat=threat, device=device,
+                    return_info=return_info)
 
 
 def _start(problem: AttackProblem, rows: Rows, start: int, ball: Ball, rng: Rng) -> Array:
@@ -241,9 +236,9 @@ def descend(
         low = xp.maximum(low, X - ball.reach)
         high = xp.minimum(high, X + ball.reach)
     for step in range(steps):
-        at = problem.target.linearise(moved)
-        margin, contrast, _ = met.see(rows, moved, at.scores)
-        g = at.gradient(contrast if lead is None else lead)
+        scores, gradient = problem.target.linearise(moved)
+        margin, contrast, _ = met.see(rows, moved, scores)
+        g = gradient(contrast if lead is None else lead)
         met.slope(rows, g)
         if step == 0:
             met.look(rows, margin, g, ball)

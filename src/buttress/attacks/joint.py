@@ -1,4 +1,4 @@
-"""An attack on the numbers of a row beside swaps of its categories: around each of the worst ways to swap.
+"""The driver of attacks within a ball, or of a threat: numbers moved beside swaps of categories.
 
 Where only some numbers may be moved, those are chosen one after the other, each the one whose move to an end is worst
 beside those before; around a row as it came, and its worst version, every choice is tried where there are few.
@@ -10,105 +10,118 @@ around its versions of least margin.
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from buttress._arrays import NUMPY, to_numpy
-from buttress._checks import Array, silent
-from buttress._types import Mask, MatrixLike, Rows, VectorLike
-from buttress.attacks.ball import ball_of
-from buttress.attacks.problem import AttackInfo, AttackProblem, BlindAttackWarning, distances, pose, warn_if_flat
+from buttress._arrays import to_numpy
+from buttress._checks import Array
+from buttress._types import BoundsLike, Mask, MatrixLike, Rows, VectorLike
+from buttress.attacks.ball import Ball, ball_of
+from buttress.attacks.problem import Worst, pose, warn_of_units
 from buttress.scores import Scorable
-from buttress.threats import Moves, ThreatModel, Way, read_threat
+from buttress.threats import Moves, ThreatModel, Way, check_threat, read_threat
 
 TRIED = 1000  # ways to swap a row that are scored
 
-BallAttack = Callable[..., tuple[Any, AttackInfo]]
+Search = Callable[[Worst, Ball], None]  # of the ball around the rows of a problem, in its box
 
 
-def under_threat(
-    attack: BallAttack, model: Scorable, X: MatrixLike, y: VectorLike, threat: ThreatModel, return_info: bool
+def attacked(
+    search: Search, model: Scorable, X: MatrixLike, y: VectorLike, *, eps: ArrayLike | None, norm: str,
+    bounds: BoundsLike | None, threat: ThreatModel | None, device: str | None, return_info: bool,
 ) -> Any:
-    """Return the worst rows that a threat allows and ``attack`` finds, shaped like X, and what was achieved.
+    """Return the worst rows that a search meets in what eps, norm and bounds, or a threat, allow, and its info."""
+    worst, ball, moves = posed(model, X, y, eps, norm, bounds, threat, device)
+    if threat is None:
+        search(worst, ball)
+    else:
+        _Versions(worst, moves, search, ball).search_all()
+    return worst.report(ball, return_info)
 
-    ``attack(X, y, eps=, norm=, bounds=)`` returns the worst of a ball and a box, and an :class:`AttackInfo`.
-    """
-    problem = pose(model, X, y, None)
-    start = to_numpy(problem.X).astype(np.float64)
-    moves = read_threat(threat, start, X)
-    worst = _Versions(problem, moves, start)
-    ways = list(islice(moves.ways(), TRIED))
-    margins = worst.swap(ways)
-    if moves.count() > len(ways):
-        worst.swap_more()
-    if moves.reach.any():
-        worst.move(attack, np.asarray(y), ways, margins)
-    return worst.report(return_info)
+
+def posed(
+    model: Scorable, X: MatrixLike, y: VectorLike, eps: ArrayLike | None, norm: str, bounds: BoundsLike | None,
+    threat: ThreatModel | None, device: str | None = None,
+) -> tuple[Worst, Ball, Moves]:
+    """Return a record of what is met, the ball of the numbers, and all moves, of a threat or of its short form."""
+    check_threat(eps, norm, bounds, threat)
+    problem = pose(model, X, y, bounds, device)
+    start, width = to_numpy(problem.X), problem.X.shape[1]
+    if threat is not None:
+        moves = read_threat(threat, start, X)
+        ball = ball_of(moves.reach, moves.norm, width, problem.place)
+    else:
+        ball = ball_of(eps, norm, width, problem.place)
+        reach = np.broadcast_to(to_numpy(cast(Array, ball.reach)), (1, width))
+        low, high = map(to_numpy, (problem.low, problem.high))
+        moves = Moves(reach, norm, low, high, np.zeros(width), (), 0, width)
+    warn_of_units(problem, ball)
+    return Worst(problem), ball, moves
 
 
 class _Versions:
-    """The worst version of each row met so far."""
+    """The search of all that a threat allows."""
 
-    def __init__(self, problem: AttackProblem, moves: Moves, start: Array):
-        self.problem = problem
+    def __init__(self, worst: Worst, moves: Moves, search: Search, ball: Ball):
+        self.worst = worst
         self.moves = moves
-        self.start = start
-        self.X = start.copy()
-        self.margin, self.wrong = problem.judged(np.arange(len(start)), start)
-        self.queries = len(start)
-        self.blind = np.full(len(start), bool(moves.reach.any()))
+        self.search = search
+        self.ball = ball
+        self.start = to_numpy(worst.problem.X)
+
+    def search_all(self) -> None:
+        """Swap, then move numbers."""
+        ways = list(islice(self.moves.ways(), TRIED))
+        margins = self.swap(ways, self.start)
+        for _ in range(self.moves.most if self.moves.count() > len(ways) else 0):
+            self.swap([((group, choice),) for group, each in enumerate(self.moves.groups)
+                       for choice in range(len(each.choices))], to_numpy(self.worst.X).copy())
+        if self.ball.radius > 0:
+            self.move(ways, margins)
+        else:
+            self.worst.sloped[:] = True  # it follows no slopes
 
     @property
     def standing(self) -> Rows:
         """The rows that are not known to fall."""
-        return np.flatnonzero(~self.wrong)
+        return np.flatnonzero(~to_numpy(self.worst.wrong))
 
     def see(self, rows: Rows, X: Array) -> Array:
-        """Keep versions of some rows, each row once, that are worse than those met; return their margins."""
-        margin, wrong = self.problem.judged(rows, X)
-        worse = ~self.wrong[rows] & (wrong | (margin < self.margin[rows]))
-        self.X[rows[worse]] = X[worse]
-        self.margin[rows[worse]] = margin[worse]
-        self.wrong[rows[worse]] = wrong[worse]
-        self.queries += len(rows)
-        return margin
+        """Show versions of some rows, each row once; return their margins."""
+        if not len(rows):
+            return np.zeros(0)
+        problem = self.worst.problem
+        there = problem.place(X)
+        return to_numpy(self.worst.see(problem.place(rows), there, problem.target.scores(there))[0])
 
-    def swap(self, ways: Sequence[Way]) -> Array:
-        """See the rows swapped in each way; return their margins (n, ways), inf of rows that fell before."""
-        margins = np.full((len(self.X), len(ways)), np.inf)
+    def swap(self, ways: Sequence[Way], base: Array) -> Array:
+        """See versions of the rows swapped in each way; return their margins (n, ways), inf where none was seen."""
+        margins = np.full((len(base), len(ways)), np.inf)
         for number, way in enumerate(ways):
             rows = self.standing
-            margins[rows, number] = self.see(rows, self.moves.swapped(self.start[rows], way))
+            X = self.moves.swapped(base[rows], way)
+            allowed = self.moves.swaps(X, self.start[rows]) <= self.moves.most
+            margins[rows[allowed], number] = self.see(rows[allowed], X[allowed])
         return margins
 
-    def swap_more(self) -> None:
-        """Swap one group after the other, each the worst beside those before."""
-        for _ in range(self.moves.most):
-            base = self.X.copy()
-            for group, each in enumerate(self.moves.groups):
-                for choice in range(len(each.choices)):
-                    rows = self.standing
-                    X = self.moves.swapped(base[rows], ((group, choice),))
-                    allowed = self.moves.swaps(X, self.start[rows]) <= self.moves.most
-                    self.see(rows[allowed], X[allowed])
-
-    def move(self, attack: BallAttack, y: Array, ways: Sequence[Way], margins: Array) -> None:
+    def move(self, ways: Sequence[Way], margins: Array) -> None:
         """Move the numbers of standing rows, around the rows as they came and around their worst versions."""
-        for centre in (self.start, *([self.X.copy()] if len(ways) > 1 else [])):
-            self._around(attack, y, self.standing, centre)
+        for centre in (self.start, *([to_numpy(self.worst.X).copy()] if len(ways) > 1 else [])):
+            self._around(centre)
             # few enough to try each around the row as it came
             if self.moves.limited and self.moves.choices_of_numbers() <= 30:
                 for some in self.moves.of_numbers():
-                    self._around(attack, y, self.standing, centre, np.isin(np.arange(centre.shape[1]), some.moving))
+                    self._around(centre, np.isin(np.arange(centre.shape[1]), some.moving))
         # an attack takes a hundred times as long where gradients are differences
-        balls = 30 if self.problem.target.gradient_cost == 1 else 3
+        balls = 30 if self.worst.problem.target.gradient_cost == 1 else 3
         worst_first = 1 + np.argsort(margins[:, 1:], axis=1, kind="stable")[:, :balls]  # the first way swaps nothing
         for rank in range(worst_first.shape[1]):
             centre = self.start.copy()
             for row in self.standing:
                 centre[row] = self.moves.swapped(centre[[row]], ways[worst_first[row, rank]])[0]
-            self._around(attack, y, self.standing, centre)
+            self._around(centre)
 
     def _chosen(self, rows: Rows, X: Array) -> Mask:
         """Return which numbers of versions X of some rows are moved: as many as may be, the worst one by one."""
@@ -118,7 +131,7 @@ class _Versions:
         here, at = X.copy(), np.arange(len(rows))
         for turn in range(self.moves.most_moved):
             allowed = turn == 0 or self.moves.norm == "linf"  # in an ellipsoid a second move to an end is none
-            look = self.see if allowed else lambda rows, X: self.problem.judged(rows, X)[0]
+            look = self.see if allowed else lambda rows, X: self.worst.problem.judged(rows, X)[0]
             ends = [(column, side) for column in self.moves.moving for side in (low, high)]
             versions = [np.where(np.arange(X.shape[1]) == column, side, here) for column, side in ends]
             margins = np.array([np.where(chosen[:, column], np.inf, look(rows, version))
@@ -129,31 +142,18 @@ class _Versions:
             chosen[at, columns] = True
         return chosen
 
-    def _around(
-        self, attack: BallAttack, y: Array, rows: Rows, centre: Array, chosen: Mask | None = None
-    ) -> None:
-        """Move the numbers of some rows, or those ``chosen``, in the ball around ``centre`` (n, d)."""
+    def _around(self, centre: Array, chosen: Mask | None = None) -> None:
+        """Move the numbers of standing rows, or those ``chosen``, in the ball around ``centre`` (n, d)."""
+        rows, problem = self.standing, self.worst.problem
         if not len(rows):
             return
         X = centre[rows]
-        box = self.moves.box(X, rows)
+        low, high = self.moves.box(X, rows)
         if self.moves.limited:
             moved = self._chosen(rows, X) if chosen is None else chosen
-            box = np.where(moved, box[0], X), np.where(moved, box[1], X)
-        with silent(BlindAttackWarning):  # blindness is said of all balls together, if of anything
-            found, info = attack(self.problem.as_fitted(X), y[rows], eps=self.moves.reach, norm=self.moves.norm,
-                                 bounds=box, return_info=True)
-        self.queries += info.queries
-        self.blind[rows] &= info.blind
-        self.see(rows, self.moves.stepped(np.asarray(found, dtype=np.float64), X))
-
-    def report(self, return_info: bool) -> Any:
-        """Return the rows met, as they were given, and what was achieved."""
-        blind = self.blind & ~self.wrong
-        warn_if_flat(self.problem.model, int(blind.sum()), len(self.standing))
-        found = self.problem.as_given(self.X)
-        if not return_info:
-            return found
-        ball = ball_of(self.moves.reach, self.moves.norm, self.X.shape[1], NUMPY)
-        far = distances(ball.measured(self.X - self.start), self.moves.norm)
-        return found, AttackInfo(self.wrong, self.margin, far, self.queries, blind)
+            low, high = np.where(moved, low, X), np.where(moved, high, X)
+        near = Worst(problem.around(problem.place(rows), *map(problem.place, (X, low, high))))
+        self.search(near, self.ball)
+        self.worst.queries += near.queries
+        self.worst.sloped[problem.place(rows)] |= near.sloped
+        self.see(rows, self.moves.stepped(to_numpy(near.X), X))

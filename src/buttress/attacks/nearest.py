@@ -18,9 +18,10 @@ from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball
+from buttress.attacks.chain import Pullback
 from buttress.attacks.gradient import generator
-from buttress.attacks.problem import Closest, pose
-from buttress.attacks.targets import Linearised
+from buttress.attacks.problem import Closest, Problem, pose
+from buttress.attacks.targets import Target
 from buttress.scores import Scorable
 
 ANYWHERE = Ball(np.inf, "l2")
@@ -29,8 +30,10 @@ LEAST = 1e-12  # margin and squared slope that count as none
 MEAN_KEPT = 0.9
 SQUARE_KEPT = 0.999
 
-# (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
-Slope = Callable[[Linearised, Array, Mask], tuple[Rows | None, Array]]
+EVERY = slice(None)  # column
+
+# (rows, their gradients, contrasts, which are still in the way of success) -> columns (B,), the margin's slopes (b, B)
+Slope = Callable[[Array, Pullback, Array, Mask], tuple[Rows | slice, Array]]
 
 
 def carlini_wagner(
@@ -83,17 +86,24 @@ def carlini_wagner(
     >>> info.distance.round(3)
     array([1., 1.])
     """
-    problem = pose(model, X, y, bounds, device)
+    closest = along_gradients(pose(model, X, y, bounds, device), generator(random_state), kappa=kappa, steps=steps,
+                              rounds=rounds, learning_rate=learning_rate)
+    return closest.report(ANYWHERE, return_info)
+
+
+def along_gradients(
+    problem: Problem, rng: Rng, *, kappa: float = 0.0, steps: int = 100, rounds: int = 9,
+    learning_rate: float | None = None,
+) -> Closest:
+    """Return what :func:`carlini_wagner` meets."""
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
 
-    def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[None, Array]:
-        g = at.gradient(contrast)
-        closest.queries += len(g) * problem.target.gradient_cost
-        return None, g
+    def slope(x: Array, gradient: Pullback, contrast: Array, active: Mask) -> tuple[slice, Array]:
+        closest.queries += len(x) * problem.target.gradient_cost
+        return EVERY, gradient(contrast)
 
-    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate,
-            generator(random_state))
-    return closest.report(ANYWHERE, return_info)
+    _search(closest, slope, steps, rounds, learning_rate, rng)
+    return closest
 
 
 def zoo(
@@ -140,36 +150,41 @@ def zoo(
     >>> info.distance.round(3)
     array([1., 1.])
     """
-    problem = pose(model, X, y, bounds, device)
-    closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
-    rng, d = generator(random_state), problem.X.shape[1]
-    width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
-    count = min(d, check_count("coordinates", coordinates))
-
-    def slope(at: Linearised, contrast: Array, active: Mask) -> tuple[Rows, Array]:
-        shared = np.tile(rng.permutation(d)[:count], (len(contrast), 1))  # the model sees few columns move
-        columns = problem.place(shared)
-        g = _differences(at, contrast, columns, width, active)
-        closest.queries += 2 * count * int(active.sum())
-        return columns, g
-
-    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, rng,
-            per_row=1 if problem.target.separable else 2 * count)
+    closest = along_coordinates(pose(model, X, y, bounds, device), generator(random_state), kappa=kappa, steps=steps,
+                                rounds=rounds, coordinates=coordinates, learning_rate=learning_rate, h=h)
     return closest.report(ANYWHERE, return_info)
 
 
-def _differences(
-    at: Linearised, contrast: Array, columns: Rows, width: Array, active: Mask
-) -> Array:
+def along_coordinates(
+    problem: Problem, rng: Rng, *, kappa: float = 0.0, steps: int, rounds: int, coordinates: int = 128,
+    learning_rate: float | None, h: float | None,
+) -> Closest:
+    """Return what :func:`zoo` meets."""
+    closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
+    d = problem.X.shape[1]
+    width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
+    count = min(d, check_count("coordinates", coordinates))
+
+    def slope(x: Array, gradient: Pullback, contrast: Array, active: Mask) -> tuple[Rows, Array]:
+        columns = problem.place(rng.permutation(d)[:count])  # of all rows, so that the model sees few columns move
+        closest.queries += 2 * count * int(active.sum())
+        return columns, _differences(problem.target, x, contrast, columns, width[columns], active)
+
+    _search(closest, slope, steps, rounds, learning_rate, rng,
+            per_row=1 if problem.target.separable else 2 * count)
+    return closest
+
+
+def _differences(target: Target, x: Array, contrast: Array, columns: Rows, h: Array, active: Mask) -> Array:
     """Return the slopes (b, B) of the contrasted scores along the columns, 0 for rows that are not active."""
-    xp, count = namespace(width), columns.shape[1]
+    xp = namespace(x)
     rows = xp.argwhere(active)[:, 0]
-    g = 0 * width[columns]
+    g = 0 * x[:, columns]
     if len(rows):
-        steps = width[columns[rows]]
-        pairs = xp.concatenate([columns[rows]] * 2, axis=1)
-        leads = at.nudged(rows, pairs, xp.concatenate([steps, -steps], axis=1), contrast[rows])
-        g[rows] = (leads[:, :count] - leads[:, count:]) / (2 * steps)
+        pairs = xp.concatenate([columns, columns])
+        steps = 0 * x[rows][:, pairs] + xp.concatenate([h, -h])
+        leads = target.nudged(x[rows], xp.stack([pairs] * len(rows)), steps, contrast[rows])
+        g[rows] = (leads[:, : len(h)] - leads[:, len(h) :]) / (2 * h)
     return g
 
 
@@ -180,17 +195,16 @@ class _Adam:
         self.mean = 0 * X
         self.square = 0 * X
         self.count = 0 * X
-        self.rate = 0 * X + rate
+        self.rate = rate
 
-    def step(self, w: Array, columns: Rows | None, g: Array) -> None:
-        """Move w (b, d) against the gradient g of its columns (b, B), all of them for None."""
-        xp = namespace(w)
-        at: Any = (slice(None),) if columns is None else (xp.arange(len(w))[:, None], columns)
+    def step(self, w: Array, columns: Rows | slice, g: Array) -> None:
+        """Move w (b, d) against the gradient g of its columns (b, B)."""
+        at = (EVERY, columns)
         mean = self.mean[at] = MEAN_KEPT * self.mean[at] + (1 - MEAN_KEPT) * g
         square = self.square[at] = SQUARE_KEPT * self.square[at] + (1 - SQUARE_KEPT) * g**2
         count = self.count[at] = self.count[at] + 1
-        size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + 1e-8
-        w[at] -= self.rate[at] * (mean / (1 - MEAN_KEPT**count)) / size
+        size = namespace(w).sqrt(square / (1 - SQUARE_KEPT**count)) + 1e-8
+        w[at] -= self.rate[columns] * (mean / (1 - MEAN_KEPT**count)) / size
 
 
 def _search(
@@ -199,6 +213,7 @@ def _search(
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
+    steps, rounds = check_count("steps", steps), check_count("rounds", rounds)
     rate = (0.01 * problem.width if learning_rate is None
             else 0 * problem.width + check_number("learning_rate", learning_rate, 0))
     for rows in problem.blocks(per_row):
@@ -229,11 +244,11 @@ def _round(
     lowest = problem.place(np.full(len(rows), np.inf))
     for step in range(steps):
         x = problem.clip(rows, moved)
-        at = problem.target.linearise(x)
-        margin, contrast, wrong = closest.see(rows, x, at.scores)
+        scores, gradient = problem.target.linearise(x)
+        margin, contrast, wrong = closest.see(rows, x, scores)
         active = ~wrong | (margin > -closest.kappa)
         hit |= ~active
-        columns, g = slope(at, contrast, active)
+        columns, g = slope(x, gradient, contrast, active)
         closest.slope(rows, g)
         if c is None:  # 2 margin / |gradient|^2 would just do for a linear model; g may hold some of its slopes only
             c = 2 * margin.clip(LEAST, None) / ((g**2).sum(axis=1) * X.shape[1] / g.shape[1]).clip(LEAST, None)
@@ -243,8 +258,7 @@ def _round(
             if bool((stalls >= 2).all()):  # looks without a better total; a block goes on for its last row
                 break
             lowest = xp.minimum(lowest, total)
-        away = x - X if columns is None else (x - X)[xp.arange(len(x))[:, None], columns]
-        adam.step(moved, columns, 2 * away + (c * active)[:, None] * g)
+        adam.step(moved, columns, 2 * (x - X)[:, columns] + (c * active)[:, None] * g)
     assert c is not None  # steps >= 1
     return c, hit
 

@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from buttress._as_given import frames_like
 from buttress._checks import Array, check_box, check_rows, warn_user
 from buttress._types import BoundsLike, Classifier, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.ball import Ball
-from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
+from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier, check_one_label
 from buttress.threats.moves import warn_of_rounding
@@ -52,8 +52,8 @@ class AttackInfo:
 class AttackProblem:
     """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
 
-    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, decide. ``as_fitted``
-    turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the type of X.
+    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, decide. ``as_given`` turns
+    perturbed versions of all X into the type of X.
     """
 
     model: Classifier
@@ -63,13 +63,16 @@ class AttackProblem:
     codes: Rows
     low: Array
     high: Array
-    as_fitted: AsFitted
     as_given: Callable[[Array], Any]
 
     def blocks(self, per_row: int = 1) -> list[Rows]:
         """Return the row numbers in blocks that the target works on at a time, with ``per_row`` queries a row."""
         rows, size = self.place(np.arange(len(self.X))), max(1, self.target.block // per_row)
         return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+    def around(self, rows: Rows, X: Array, low: Array, high: Array) -> "AttackProblem":
+        """Return the problem of some rows, of X in their place, in a box."""
+        return replace(self, X=X, codes=self.codes[rows], low=low, high=high)
 
     def clip(self, rows: Rows, X: Array) -> Array:
         """Return X (of these rows) moved into the box."""
@@ -118,7 +121,7 @@ def pose(
     check_one_label(model, as_fitted(X[:1]))
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
-    return AttackProblem(model, target, place, place(X), place(codes), low, high, as_fitted,
+    return AttackProblem(model, target, place, place(X), place(codes), low, high,
                          as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
 
 

@@ -1,12 +1,12 @@
 """Cells of rows changed for other entries: categories swapped, by an attack that leaves no way out and by an audit.
 
-Entries are numbers, such as codes of categories, NaN for an empty cell. A way is what some columns get. All ways of so
-many cells are tried (``try_ways``), or one cell after another, each the worst beside those before (``add_one``).
+Entries are numbers, such as codes of categories, NaN for an empty cell. All ways to change so many cells are tried
+(``try_ways``), or one cell after another, each the worst beside those before (``add_one``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, product
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,10 @@ from buttress._types import Labels, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.targets import label_codes
 from buttress.scores import Scorable, as_classifier, check_one_label
-from buttress.threats import ThreatModel
+from buttress.threats import ThreatModel, Way
+from buttress.threats.moves import Group, all_ways, count_ways
 
 Column = Any  # a name or a number
-Change = tuple[Column, float]
-Way = tuple[Change, ...]
-Cells = dict[Column, Array]  # the entries of the columns that may change, one a row
 
 MOST_WAYS = 100_000  # a row: what 5 columns of 20 levels have in up to 3 cells
 ASKED = 20_000  # versions that a model is asked about at once
@@ -87,18 +85,24 @@ def swaps(
     given = {column: _column(X, column) for column in threat.categories}
     choices = {column: list(threat.categories[column]) or list(dict.fromkeys(values.tolist()))
                for column, values in given.items()}
-    ways = _ways({column: len(entries) for column, entries in choices.items()}, threat.most_swaps)
+    groups = [Group(np.array([place]), np.arange(len(entries), dtype=np.float64)[:, None])
+              for place, entries in enumerate(choices.values())]
+    total = count_ways(groups, threat.most_swaps)
+    if total > MOST_WAYS:
+        raise ValueError(f"There are {total} ways to change {threat.most_swaps} of {len(choices)} columns, and at most "
+                         f"{MOST_WAYS} are tried. Use a smaller count, fewer columns, or fewer levels.")
     check_one_label(model, X)
     codes = label_codes(model, y, len(X))  # type: ignore[arg-type]
     known = {column: _Entries(choices[column], values) for column, values in given.items()}
     asked = _AskedClassifier(as_classifier(model), X, codes, known)
-    worst = WorstCells({column: entries.codes for column, entries in known.items()}, asked.harm, len(codes),
-                       enough=WRONG)
-    worst.try_ways(ways)
-    found = asked.versions(np.arange(len(codes)), worst.cells)
+    start = np.array([entries.codes for entries in known.values()]).T.reshape(len(codes), -1)
+    worst = WorstVersions(start, asked.harm, groups, enough=WRONG)
+    worst.try_ways(all_ways(groups, threat.most_swaps))
+    found = asked.versions(np.arange(len(codes)), worst.X)
     wrong, margin = asked.judged(found, codes)
     margin = np.full(len(codes), np.nan) if margin is None else margin
-    info = AttackInfo(wrong, margin, worst.changed(), worst.asked + len(codes), np.zeros(len(codes), dtype=bool))
+    changed = (~same(worst.X, start)).sum(axis=1).astype(np.float64)
+    info = AttackInfo(wrong, margin, changed, worst.asked + len(codes), np.zeros(len(codes), dtype=bool))
     return (found, info) if return_info else found
 
 
@@ -112,18 +116,6 @@ def _column(X: Any, column: Column) -> Labels:
     entries = np.asarray(cells).astype(object)
     entries[[isinstance(entry, float) and entry != entry for entry in entries.tolist()]] = np.nan  # one for all gaps
     return entries
-
-
-def _ways(choices: Mapping[Column, int], count: int) -> Iterator[Way]:
-    """Return every way to give up to ``count`` columns one of so many entries, those of fewer cells first."""
-    total = sum(int(np.prod(some)) for k in range(1, count + 1) for some in combinations(choices.values(), k))
-    if total > MOST_WAYS:
-        raise ValueError(f"There are {total} ways to change {count} of {len(choices)} columns, and at most {MOST_WAYS} "
-                         "are tried. Use a smaller count, fewer columns, or fewer levels.")
-    return (tuple(zip(some, chosen, strict=True))
-            for k in range(1, count + 1)
-            for some in combinations(choices, k)
-            for chosen in product(*(range(choices[column]) for column in some)))
 
 
 class _Entries:
@@ -150,12 +142,13 @@ class _AskedClassifier:
     codes: Rows
     known: dict[Column, _Entries]
 
-    def versions(self, rows: Rows, cells: Cells) -> Any:
-        """Return rows as they came but for these cells."""
-        return _with(self.X, rows, {column: self.known[column].of(values) for column, values in cells.items()})
+    def versions(self, rows: Rows, X: Array) -> Any:
+        """Return rows as they came but for their cells of these numbers."""
+        return _with(self.X, rows, {column: entries.of(values)
+                                    for (column, entries), values in zip(self.known.items(), X.T, strict=True)})
 
-    def harm(self, rows: Rows, cells: Cells) -> Array:
-        return harm_done(*self.judged(self.versions(rows, cells), self.codes[rows]))
+    def harm(self, rows: Rows, X: Array) -> Array:
+        return harm_done(*self.judged(self.versions(rows, X), self.codes[rows]))
 
     def judged(self, X: Any, codes: Rows) -> tuple[Mask, Array | None]:
         """Return which rows are misclassified, and their margins, None without scores a class."""
@@ -187,72 +180,70 @@ def _with(X: Any, rows: Rows, cells: dict[Column, Labels]) -> Any:
                          for name, values in cells.items()})
 
 
-class WorstCells:
+class WorstVersions:
     """The version of each row met so far that does most harm.
 
     Parameters
     ----------
-    given : dict
-        The entries (n,) of each column, as they came.
+    start : array of shape (n, d)
+        The rows as they came.
     harm : callable
-        ``harm(rows, cells)`` is the harm (b,) of these rows (b,), the columns holding ``cells``, each (b,).
+        ``harm(rows, X)`` is the harm (b,) of versions X (b, d) of these rows (b,).
+    groups : list of Group
+        Cells that may change together, and into what.
     enough : float
         Harm from which a row is settled: it is asked about no more.
 
     Attributes
     ----------
-    cells : dict
-        The entries of the worst versions.
+    X : array of shape (n, d)
+        The worst versions.
     most : array of shape (n,)
         Their harm.
     asked : int
         Versions the model was asked about.
     """
 
-    def __init__(self, given: Cells, harm: Callable[[Rows, Cells], Array], n: int, *, enough: float = np.inf):
-        self.given = given
+    def __init__(
+        self, start: Array, harm: Callable[[Rows, Array], Array], groups: Sequence[Group], *, enough: float = np.inf
+    ):
+        self.start = start
         self.harm = harm
+        self.groups = groups
         self.enough = enough
-        self.cells = {column: values.copy() for column, values in given.items()}
-        self.most = np.array(harm(np.arange(n), given))
-        self.asked = n
+        self.X = start.copy()
+        self.most = np.array(harm(np.arange(len(start)), start))
+        self.asked = len(start)
 
-    def try_ways(self, ways: Iterable[Way], start: Cells | None = None) -> None:
-        """Change the rows that are not settled in each of the ways, from ``start`` or else from the rows as they came.
+    def try_ways(self, ways: Iterable[Way], base: Array | None = None) -> None:
+        """Change the rows that are not settled in each of the ways, from ``base`` or else from the rows as they came.
 
-        A cell that ``start`` has changed already keeps what it got. Of equals the version met first stays.
+        A group that ``base`` has changed already keeps what it got. Of equals the version met first stays.
         """
         left = iter(ways)
-        start = self.given if start is None else start
+        base = self.start if base is None else base
         while len(rows := np.flatnonzero(self.most < self.enough)) and (
             batch := list(islice(left, max(1, ASKED // len(rows))))
         ):
-            cells = {column: np.tile(values[rows], (len(batch), 1)) for column, values in start.items()}
-            for number, way in enumerate(batch):
-                for column, entry in way:
-                    now = cells[column][number]
-                    now[same(now, self.given[column][rows])] = entry
-            asked = {column: values.ravel() for column, values in cells.items()}
-            harms = np.asarray(self.harm(np.tile(rows, len(batch)), asked)).reshape(len(batch), -1)
-            self.asked += harms.size
-            for number, harm in enumerate(harms):
-                self._keep(rows, {column: values[number] for column, values in cells.items()}, harm)
+            versions = np.stack([self._changed(base[rows], rows, way) for way in batch])
+            asked = self.harm(np.tile(rows, len(batch)), np.concatenate(versions)).reshape(len(batch), -1)
+            self.asked += asked.size
+            for X, harms in zip(versions, asked, strict=True):
+                better = (harms > self.most[rows]) & (self.most[rows] < self.enough)
+                self.most[rows[better]] = harms[better]
+                self.X[rows[better]] = X[better]
 
-    def add_one(self, changes: Sequence[Change]) -> None:
-        """Change one more cell of each row, the one that does most harm beside those changed so far, if any does."""
-        before = {column: values.copy() for column, values in self.cells.items()}
-        self.try_ways([(change,) for change in changes], start=before)
+    def add_one(self) -> None:
+        """Change one more group of each row, the one that does most harm beside those changed so far, if any does."""
+        self.try_ways(all_ways(self.groups, 1), self.X.copy())
 
-    def changed(self) -> Array:
-        """Return how many cells of each worst version differ from the row as it came."""
-        differ = [~same(self.cells[column], values) for column, values in self.given.items()]
-        return np.sum(differ, axis=0, dtype=np.float64) if differ else np.zeros(len(self.most))
-
-    def _keep(self, rows: Rows, cells: Cells, harms: Array) -> None:
-        better = (harms > self.most[rows]) & (self.most[rows] < self.enough)
-        self.most[rows[better]] = harms[better]
-        for column, values in cells.items():
-            self.cells[column][rows[better]] = values[better]
+    def _changed(self, X: Array, rows: Rows, way: Way) -> Array:
+        """Return versions X of some rows, a copy, changed in one way."""
+        for group, choice in way:
+            places = self.groups[group].places
+            kept = ~same(X[:, places], self.start[rows][:, places]).all(axis=1, keepdims=True)
+            X[:, places] = np.where(kept, X[:, places], self.groups[group].choices[choice])
+        return X
 
 
 def harm_done(wrong: Mask, margin: Array | None) -> Array:

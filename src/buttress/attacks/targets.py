@@ -3,7 +3,6 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ from buttress._arrays import NUMPY, Place, namespace
 from buttress._as_given import one_label_each
 from buttress._checks import TINY, Array, check_known, check_values
 from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, Rows, ScoredClassifier, VectorLike
-from buttress.attacks.chain import Chain, Votes, read_chain
+from buttress.attacks.chain import Chain, Pullback, Votes, read_chain
 from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts, pairs_of
 from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
@@ -27,17 +26,6 @@ Scored = ScoredClassifier | ProbabilisticClassifier
 
 QUERY_ROWS = 100_000  # rows of one query
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
-
-
-@dataclass
-class Linearised:
-    """Scores (n, k) at some rows; ``gradient(V)`` of V-weighted scores there, shape (n, d); ``nudged(rows, columns,
-    steps, V)`` the V-weighted scores of rows (r,) after single steps along coordinates, all but V (r, k) of shape
-    (r, B)."""
-
-    scores: Array
-    gradient: Callable[[Array], Array]
-    nudged: Callable[[Columns, Columns, Array, Array], Array]
 
 
 class Target(ABC):
@@ -53,65 +41,90 @@ class Target(ABC):
     place = NUMPY  # of all arrays
 
     @abstractmethod
+    def linearise(self, X: Array) -> tuple[Array, Pullback]:
+        """Return the scores of X (n, d), shape (n, k), and V (n, k) -> the gradients (n, d) of the V-weighted scores.
+        """
+
     def scores(self, X: Array) -> Array:
         """Return the scores of X (n, d), shape (n, k)."""
+        parts = [self.linearise(X[start : start + self.block])[0] for start in range(0, len(X), self.block)]
+        return namespace(X).concatenate(parts)
 
-    @abstractmethod
-    def linearise(self, X: Array) -> Linearised:
-        """Return the scores of X with their gradients, at less than the cost of asking for both."""
+    def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
+        """Return the scores of rows X (r, d), weighted by V (r, k), after each of ``steps`` along ``columns``, (r, B).
+        """
+        return weighted(self.scores(nudge(X, columns, steps)).reshape(*columns.shape, -1), V)
 
 
-class ExpansionTarget(Target):
-    """A kernel expansion of (x - shift) * scale: exact gradients, coordinate steps without new distances."""
+class ScoreTarget(Target):
+    """A score function that is known, of (x - shift) * scale, with its arrays in one place."""
 
     def __init__(self, score: ScoreFunction, place: Place):
         self.exact = score
         self.place = place
-        there = score.moved(place)
-        expansion = self.expansion = cast(KernelExpansion, there.expansion)
-        self.contrasts = there.contrasts
-        self.shift = there.shift
-        self.scale = there.scale
+        self.there = score.moved(place)
+        self.contrasts = self.there.contrasts
+
+    def _scaled(self, steps: Array, columns: Columns) -> Array:
+        """Return steps along columns as they are behind the scalers."""
+        scale: Any = self.there.scale
+        return steps * (scale if np.ndim(scale) == 0 else scale[columns])
+
+
+class ExpansionTarget(ScoreTarget):
+    """A kernel expansion: coordinate steps without new distances."""
+
+    def __init__(self, score: ScoreFunction, place: Place):
+        super().__init__(score, place)
+        expansion = self.expansion = cast(KernelExpansion, self.there.expansion)
         self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
         self.separable = type(expansion.kernel) is RBF
-        self.scaled = not all(np.ndim(part) == 0 and part == neutral
-                              for part, neutral in ((score.shift, 0), (score.scale, 1)))
         self._at = centred(expansion.kernel, expansion.centers)
 
-    def _inner(self, X: Array) -> Array:
-        return (X - self.shift) * self.scale if self.scaled else X
+    def _flat(self, inner: Array) -> Array:
+        """Return what the scores of rows behind the scalers hold beside the kernel's values."""
+        flat, linear = self.expansion.intercept, self.expansion.linear
+        return flat if linear is None else flat + inner @ linear
 
-    def scores(self, X: Array) -> Array:
-        parts = [self._scores(self._inner(X[start : start + self.block])) for start in range(0, len(X), self.block)]
-        return namespace(X).concatenate(parts) + self.expansion.intercept
-
-    def _scores(self, inner: Array) -> Array:
-        """Return the scores of rows behind the scalers, without the intercept."""
-        scores: Array = self._at(inner).values @ self.expansion.coef
-        return scores if self.expansion.linear is None else scores + inner @ self.expansion.linear
-
-    def linearise(self, X: Array) -> Linearised:
-        inner_rows = self._inner(X)
-        point = self._at(inner_rows)
-        coef, intercept, linear = self.expansion.coef, self.expansion.intercept, self.expansion.linear
-        flat = intercept if linear is None else inner_rows @ linear + intercept
-
-        scale: Any = self.scale
-
-        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            inner = steps * (scale if np.ndim(scale) == 0 else scale[columns])
-            near = point.nudged(rows, columns, inner, V @ coef.T)
-            if linear is None:
-                return near + (V @ intercept)[:, None]
-            slopes = V @ linear.T
-            return near + (V * flat[rows]).sum(1)[:, None] + inner * slopes[np.arange(len(rows))[:, None], columns]
+    def linearise(self, X: Array) -> tuple[Array, Pullback]:
+        inner = self.there.inner(X)
+        point, coef, linear = self._at(inner), self.expansion.coef, self.expansion.linear
 
         def gradient(V: Array) -> Array:
             g = point.gradient(V @ coef.T)
-            g = g if linear is None else g + V @ linear.T
-            return g * scale if self.scaled else g
+            return (g if linear is None else g + V @ linear.T) * self.there.scale
 
-        return Linearised(point.values @ coef + flat, gradient, nudged)
+        return point.values @ coef + self._flat(inner), gradient
+
+    def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
+        inner, steps, rows = self.there.inner(X), self._scaled(steps, columns), np.arange(len(X))
+        near = self._at(inner).nudged(rows, columns, steps, V @ self.expansion.coef.T)
+        near = near + (V * self._flat(inner)).sum(1)[:, None]
+        linear = self.expansion.linear
+        return near if linear is None else near + steps * (V @ linear.T)[rows[:, None], columns]
+
+
+class WaveTarget(ScoreTarget):
+    """Sums of random features: they know their gradient, and short steps along coordinates."""
+
+    separable = True
+
+    def __init__(self, score: ScoreFunction, place: Place):
+        super().__init__(score, place)
+        # phases of one block of rows, 32 MB
+        # for fewer rows, reading or drawing the frequencies takes longer than their products
+        self.block = max(64, 4_000_000 // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
+
+    def _point(self, X: Array) -> WavePoint:
+        return WavePoint(cast(RandomExpansion, self.there.expansion), self.there.inner(X))
+
+    def linearise(self, X: Array) -> tuple[Array, Pullback]:
+        point = self._point(X)
+        return point.scores, lambda V: point.gradient(V) * self.there.scale
+
+    def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
+        near = self._point(X).nudged(np.arange(len(X)), columns, self._scaled(steps, columns), V)
+        return super().nudged(X, columns, steps, V) if near is None else near
 
 
 def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Array:
@@ -170,11 +183,8 @@ class QueryTarget(Target):
         check_values(G, [f"{j} of the model's input_gradient" for j in range(G.shape[1])], "An attack")
         return G
 
-    def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), partial(self._gradient, X), partial(self._nudged, X))
-
-    def _nudged(self, X: Array, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-        return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
+    def linearise(self, X: Array) -> tuple[Array, Pullback]:
+        return self.scores(X), partial(self._gradient, X)
 
 
 class ChainTarget(QueryTarget):
@@ -186,14 +196,10 @@ class ChainTarget(QueryTarget):
         self.contrasts = chain.contrasts
         self.gradient_cost = 1
 
-    def scores(self, X: Array) -> Array:
-        scores = self.chain(X.astype(np.float64, copy=False))[0]
-        check_values(scores, [f"{j} of the model's scores" for j in range(scores.shape[1])], "An attack")
-        return scores
+    scores = Target.scores
 
-    def linearise(self, X: Array) -> Linearised:
-        scores, back = self.chain(X)
-        return Linearised(scores, back, partial(self._nudged, X))
+    def linearise(self, X: Array) -> tuple[Array, Pullback]:
+        return self.chain(X)
 
 
 class VotesTarget(ChainTarget):
@@ -206,39 +212,8 @@ class VotesTarget(ChainTarget):
         super().__init__(model, chain, as_fitted)
         self.block = max(1, ENTRIES // chain.voters)
 
-    def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), self.chain(X)[1], partial(self._nudged, X))
-
-
-class WaveTarget(Target):
-    """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
-
-    separable = True
-
-    def __init__(self, score: ScoreFunction, place: Place):
-        self.exact = score
-        self.place, self.there = place, score.moved(place)
-        self.contrasts = self.there.contrasts
-        # phases of one block of rows, 32 MB
-        # for fewer rows, reading or drawing the frequencies takes longer than their products
-        self.block = max(64, 4_000_000 // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
-
-    def scores(self, X: Array) -> Array:
-        return self.there(X)
-
-    def linearise(self, X: Array) -> Linearised:
-        scale: Any = self.there.scale
-        inner = self.there.inner(X)
-        point = WavePoint(cast(RandomExpansion, self.there.expansion), inner)
-
-        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)
-            if near is not None:
-                return near
-            moved = [self.scores(nudge(X[i][None], columns[r][None], steps[r][None])) for r, i in enumerate(rows)]
-            return weighted(namespace(X).stack(moved), V)
-
-        return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
+    def linearise(self, X: Array) -> tuple[Array, Pullback]:
+        return self.scores(X), self.chain(X)[1]
 
 
 def _in_order(model: Scored, as_fitted: AsFitted) -> bool:

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._types import Array, Labels, MatrixLike, Predictor, Rows
-from buttress.attacks.swaps import WRONG, Cells, Change, WorstCells, harm_done, rivals_of
+from buttress._types import Array, Labels, MatrixLike, Predictor
+from buttress.attacks.swaps import WRONG, WorstVersions, harm_done, rivals_of
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.move_space import Axis, MoveSpace, SpaceRows, chosen, names_of
 from buttress.audit.options import Options
 from buttress.audit.reading.table import check_there
+from buttress.threats.moves import Group
 
+Change = tuple[int, float]  # of a cell: its place, and what it becomes
 Harm = Callable[[SpaceRows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
 
 
@@ -213,17 +215,11 @@ def worst_changes(
     All changes of one cell are tried; each further one is the worst that can be added to those before. Rows whose harm
     reaches ``enough`` are settled.
     """
-    def harm_of(numbers: Rows, cells: Cells) -> Array:
-        trial = rows[numbers]
-        for place, values in cells.items():
-            trial[:, place] = values
-        return harm(trial)
-
-    given = {place: rows[:, place] for place in dict.fromkeys(place for place, _ in changes)}
-    worst = WorstCells(given, harm_of, len(rows), enough=enough)
+    groups = [Group(np.array([place]), np.array([[value]])) for place, value in changes]
+    worst = WorstVersions(rows, lambda _, X: harm(X), groups, enough=enough)
     found = []
     for _ in range(count):
-        worst.add_one(changes)
+        worst.add_one()
         found.append(worst.most.copy())
     return found
 

@@ -28,6 +28,23 @@ class Group:
     choices: Array
 
 
+def count_ways(groups: Sequence[Group], most: int) -> int:
+    """Return how many ways there are to swap one group or more, at most ``most``."""
+    ways = [1] + [0] * most
+    for group in groups:
+        for swapped in range(most, 0, -1):
+            ways[swapped] += len(group.choices) * ways[swapped - 1]
+    return sum(ways[1:])
+
+
+def all_ways(groups: Sequence[Group], most: int) -> Iterator[Way]:
+    """Yield them, those of fewer swaps first."""
+    for swapped in range(1, min(most, len(groups)) + 1):
+        for some in combinations(range(len(groups)), swapped):
+            for chosen in product(*(range(len(groups[group].choices)) for group in some)):
+                yield tuple(zip(some, chosen, strict=True))
+
+
 @dataclass(frozen=True)
 class Moves:
     """A threat read against n rows of d numbers.
@@ -84,18 +101,12 @@ class Moves:
 
     def count(self) -> int:
         """Return how many ways there are, one that swaps nothing among them."""
-        ways = [1] + [0] * self.most
-        for group in self.groups:
-            for swapped in range(self.most, 0, -1):
-                ways[swapped] += len(group.choices) * ways[swapped - 1]
-        return sum(ways)
+        return 1 + count_ways(self.groups, self.most)
 
     def ways(self) -> Iterator[Way]:
-        """Yield every way to swap at most ``most`` groups, those of fewer swaps first."""
-        for swapped in range(min(self.most, len(self.groups)) + 1):
-            for some in combinations(range(len(self.groups)), swapped):
-                for chosen in product(*(range(len(self.groups[group].choices)) for group in some)):
-                    yield tuple(zip(some, chosen, strict=True))
+        """Yield every way, the one that swaps nothing first."""
+        yield ()
+        yield from all_ways(self.groups, self.most)
 
     def swapped(self, X: Array, way: Way) -> Array:
         """Return rows swapped in one way."""
@@ -106,7 +117,8 @@ class Moves:
 
     def swaps(self, X: Array, start: Array) -> Array:
         """Return how many groups of versions X (n, d) of the rows ``start`` are swapped."""
-        return np.sum([(start != X)[:, group.places].any(axis=1) for group in self.groups], axis=0, dtype=np.intp)
+        differ = start != X
+        return sum((differ[:, group.places].any(axis=1) for group in self.groups), np.zeros(len(X), dtype=np.intp))
 
     def box(self, X: Array, rows: Rows) -> tuple[Array, Array]:
         """Return the box of versions X of some rows, in which only numbers move."""

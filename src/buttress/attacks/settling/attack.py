@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike
 from buttress._checks import Array, check_number
 from buttress._proof import sum_error
 from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
-from buttress.attacks.ball import Ball, ball_of
-from buttress.attacks.problem import AttackInfo, AttackProblem, Worst, pose, warn_of_units
+from buttress.attacks.ball import Ball
+from buttress.attacks.joint import posed
+from buttress.attacks.problem import AttackInfo, Worst
 from buttress.attacks.settling.program import ProgramLimits, least_of_trees
 from buttress.attacks.targets import ExpansionTarget
 from buttress.kernels import Linear
 from buttress.scores import Scorable, ScoreFunction
-from buttress.threats import Moves, ThreatModel, check_threat, read_threat
+from buttress.threats import Moves, ThreatModel
 from buttress.trees import NAMES, read_forest
 
 HALVINGS = 100
@@ -41,7 +42,7 @@ def least_of_planes(worst: Worst, ball: Ball, moves: Moves) -> Array:
     contrasts = target.contrasts[problem.codes]
     for rival in range(contrasts.shape[1]):
         V = contrasts[:, rival]
-        W = target.linearise(problem.X).gradient(V)
+        W = target.linearise(problem.X)[1](V)
         start = _steepest_swaps(problem.X, W, moves)
         moved = _most_moved(_steepest(start, moves.box(start, rows), W, ball), start, W, moves)
         lead = np.einsum("ik,ik->i", V, target.scores(moved))
@@ -176,13 +177,9 @@ def exact(
     >>> info.success, info.proven
     (array([False, False, False, False, False]), array([ True,  True,  True,  True,  True]))
     """
-    check_threat(eps, norm, bounds, threat)
-    problem = pose(model, X, y, bounds)
-    ball, moves = _allowed(problem, X, eps, norm, threat)
+    worst, ball, moves = posed(model, X, y, eps, norm, bounds, threat)
     max_time = check_number("max_time", max_time, 0)
-    warn_of_units(problem, ball)
-    worst = Worst(problem)
-    rows = np.arange(len(problem.X))
+    problem, rows = worst.problem, np.arange(len(worst.X))
     worst.meet(rows, problem.X.copy())
     worst.sloped[:] = True  # it follows no slopes
     forest = read_forest(problem.model, problem.X)
@@ -196,16 +193,3 @@ def exact(
     proven = info.success | (bound > 0)
     settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)
     return (found, settled) if return_info else found
-
-
-def _allowed(
-    problem: AttackProblem, X: MatrixLike, eps: ArrayLike | None, norm: str, threat: ThreatModel | None
-) -> tuple[Ball, Moves]:
-    """Return the ball of the numbers, and all moves, of a threat or of its short form."""
-    width = problem.X.shape[1]
-    if threat is not None:
-        moves = read_threat(threat, problem.X, X)
-        return ball_of(moves.reach, moves.norm, width, problem.place), moves
-    ball = ball_of(eps, norm, width, problem.place)
-    return ball, Moves(np.broadcast_to(ball.reach, (1, width)), norm, problem.low, problem.high, np.zeros(width), (), 0,
-                       width)
