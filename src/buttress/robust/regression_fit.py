@@ -79,18 +79,20 @@ def robust_fit(task: RegressionTask, found: RobustFit | None = None) -> RobustFi
     else:
         good, votes = found.weight[task.design.searched], found.votes
     return task.budget.attempt(
-        lambda: _fit_and_guard(task, good, votes), otherwise=lambda: _of_rows_found(task, good, votes),
+        lambda: _fit_and_guard(task, good, votes, found), otherwise=lambda: _of_rows_found(task, good, votes),
         message="The fit was interrupted. The model is of the rows that the search took as good, and was not compared "
                 "with plain kernel ridge.")
 
 
-def _fit_and_guard(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
+def _fit_and_guard(
+    task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None, found: RobustFit | None
+) -> RobustFit:
     """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
     if task.design.regime is Regime.MANY:
         mixed, alpha = mixed_of_many(task, good)
         fit = mixed.fit
     else:
-        mixed, alpha = mixed_of_few(task, good)
+        mixed, alpha = mixed_of_few(task, good, found)
         fit = task.design.ridge.solve(task.y, mixed.known.responsibility, alpha)
     robust = RobustFit(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes, converged=mixed.converged)
     if task.limits.share is not None:
@@ -196,32 +198,45 @@ def unsuspecting_fit(task: RegressionTask, power: int) -> RobustFit:
     return RobustFit(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=everyone[None, :] > 0)
 
 
-def mixed_of_few(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
+def mixed_of_few(task: RegressionTask, good: Array, found: RobustFit | None) -> tuple[Fitted, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
-    corrupt: where both laws agree on that, the simpler one predicts better.
+    corrupt: where both laws agree on that, the simpler one predicts better. ``found``, a fit under another kernel, has
+    settled both before.
 
     Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
     first = task.design.unit if task.alpha is None else task.alpha
     schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
-    state = mixed_at(task, good, first, first, schedule)
+    done = 0
+    if found is None:
+        state, schedule = _first_mixture(task, good, first, schedule)
+        if task.alpha is not None or task.budget.spent():
+            return state, first
+        first = _best_alpha(task, state)
+        good = state.known.responsibility
+        done = state.n_iter
+    else:
+        first = found.alpha
+        schedule = replace(schedule, shaped=found.known.law.shaped)
+    last = mixed_at(task, good, first, first, schedule)
+    alpha = _best_alpha(task, last) if task.alpha is None else task.alpha
+    return replace(last, n_iter=done + last.n_iter), alpha
+
+
+def _first_mixture(
+    task: RegressionTask, good: Array, alpha: float, schedule: MixtureSchedule
+) -> tuple[Fitted, MixtureSchedule]:
+    state = mixed_at(task, good, alpha, alpha, schedule)
     if task.shaped:
         shaped = replace(schedule, shaped=True)
-        other = mixture(task.design.ridge, task.y, state.fit, alpha=first, limits=task.limits, schedule=shaped,
+        other = mixture(task.design.ridge, task.y, state.fit, alpha=alpha, limits=task.limits, schedule=shaped,
                         budget=task.budget)
         gain = other.known.likelihood - state.known.likelihood - shape_cost(len(task.y)) / len(task.y)
         if gain > 0 and abs(other.known.law.share - state.known.law.share) > MIXTURE.reread:
-            schedule = shaped
-            state = other
-    if task.alpha is not None or task.budget.spent():
-        return state, first
-    alpha = _best_alpha(task, state)
-    ridge = task.design.ridge
-    fit = ridge.solve(task.y, state.known.responsibility, alpha)
-    last = mixture(ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
-    return replace(last, n_iter=state.n_iter + last.n_iter), _best_alpha(task, last)
+            return other, shaped
+    return state, schedule
 
 
 def mixed_of_many(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
