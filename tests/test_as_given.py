@@ -22,6 +22,7 @@ from buttress import (
     CertifiedSVC,
     FreeRangeSVC,
     LinearSVC,
+    LinearSVR,
     attacks,
     certificates,
 )
@@ -106,6 +107,14 @@ def test_sparse_rows_may_have_wide_indices(make, kind):
     model = kind().fit(wide, y)
     np.testing.assert_array_equal(model.predict(wide), kind().fit(make(X), y).predict(make(X)))
     assert wide.indices.dtype == np.int64  # the caller's is left as it was
+
+
+@pytest.mark.parametrize("kind", [SVC, LinearSVC, SVR, LinearSVR])
+def test_frames_of_sparse_columns_are_sparse_rows(kind):
+    X, y = moons(60)
+    frame = pd.DataFrame(X * (X > 0)).astype(pd.SparseDtype(float, 0.0))
+    model = kind().fit(frame, y)
+    np.testing.assert_array_equal(model.predict(frame), model.predict(csr_array(X * (X > 0))))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=["unix", "old mac", "dos"])

@@ -41,7 +41,6 @@ MODELS = [SVC(kernel=kernel, C=5.0) for kernel in STATIONARY] + [
     SVC(kernel="rbf", gamma=1.0, class_weight="balanced", break_ties=True),
     AdversarialSVC(max_iter=20, gamma=0.5, random_state=0),
     KernelClassifier(kernel=RBF(0.5)),
-    KernelClassifier(kernel=Log(2, 0.5)),
     SKLearnSVC(gamma=0.4, C=10.0),
     LogisticRegression(),
     make_pipeline(StandardScaler(), SKLearnSVC(gamma=0.4)),

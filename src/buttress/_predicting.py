@@ -30,8 +30,8 @@ def sparse_or_dense(tags: Tags, pairwise: bool) -> Tags:
 
 def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = False) -> Array:
     """Check X, (n, d), against the training columns; it may be sparse where estimator and kernel can be."""
-    takes = issparse(X) and get_tags(estimator).input_tags.sparse and kernel_takes_sparse(estimator.expansion_.kernel)
-    return check_X(estimator, X, sparse=takes, single=single)
+    takes = not isinstance(X, np.ndarray) and get_tags(estimator).input_tags.sparse
+    return check_X(estimator, X, sparse=takes and kernel_takes_sparse(estimator.expansion_.kernel), single=single)
 
 
 class Mixed:
@@ -96,7 +96,7 @@ class PlanePredictions(Decisions):
 
     def _raw_scores(self, X: MatrixLike) -> Array:
         check_is_fitted(self)
-        rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
+        rows = check_X(self, X, sparse=get_tags(self).input_tags.sparse)
         return dense(rows @ self.coef_.T) + self.intercept_
 
 
@@ -120,7 +120,7 @@ class PlaneValues(Mixed):
     def predict(self, X: MatrixLike) -> Array:
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
-        rows = check_X(self, X, sparse=issparse(X) and get_tags(self).input_tags.sparse)
+        rows = check_X(self, X, sparse=get_tags(self).input_tags.sparse)
         return dense(rows @ self.coef_) + self.intercept_
 
 

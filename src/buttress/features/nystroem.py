@@ -23,6 +23,7 @@ from buttress._threads import slices
 from buttress._types import Attributes, MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
+from buttress.kernels.choose import check_positive
 from buttress.kernels.kernel import less, middle
 from buttress.kernels.points import KernelPoint, centred
 
@@ -97,9 +98,7 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
 
     Raises ValueError for a kernel that is not positive definite, because it has no such features.
     """
-    if kernel.definiteness not in ("pd", "unknown"):
-        raise ValueError(f"Nystroem features need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
-                         "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
+    check_positive(kernel, "Nystroem features need")
     values, vectors = np.linalg.eigh(kernel(points, points))
     if not values[-1] > 0 or values[0] < -1e-6 * values[-1]:  # indefinite, not rounded
         raise ValueError(f"The Gram matrix of the landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}, "

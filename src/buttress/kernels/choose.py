@@ -135,6 +135,13 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
               f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning)
 
 
+def check_positive(kernel: Kernel, who: str) -> None:
+    """Raise ValueError for a kernel that is known not to be positive definite."""
+    if kernel.definiteness in ("cpd", "indefinite"):
+        raise ValueError(f"{who} a positive definite kernel. {kernel!r} is {kernel.definiteness}. Use RBF, Laplacian, "
+                         "Cauchy, InverseMultiquadric, Linear or Polynomial.")
+
+
 def is_precomputed(kernel: KernelLike | None) -> bool:
     """Say whether a ``kernel`` parameter means a Gram matrix given in advance."""
     return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")

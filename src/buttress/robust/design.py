@@ -21,7 +21,7 @@ from buttress.features import nystroem
 from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features, some_rows
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
-from buttress.kernels.choose import held_square
+from buttress.kernels.choose import check_positive, held_square
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky, spectral
@@ -161,9 +161,7 @@ def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.ran
 
     A float32 X is turned into float64 part by part. X may be CSR.
     """
-    if kernel.definiteness in ("cpd", "indefinite"):
-        raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
-                         "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
+    check_positive(kernel, "Leave-one-out fits need")
     Z = centers(kernel, X)
     m = _count(X, Z, n_landmarks)
     if m == X.shape[0]:

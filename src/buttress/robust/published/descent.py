@@ -35,6 +35,7 @@ from buttress.kernels import (
     is_precomputed,
     warn_of_scale,
 )
+from buttress.kernels.choose import check_positive
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
 from buttress.robust.report import OF_RUN, keep_run
@@ -145,6 +146,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         are drawn uniformly, because k-means++ would prefer outlying rows.
         """
         kernel = fitted_kernel(self, X, weight)
+        check_positive(kernel, f"{type(self).__name__} needs")
         wanted = self._wanted_landmarks(kernel, len(X))
         if isinstance(kernel, Linear) and kernel.definiteness == "pd":
             offset = float(np.sqrt(kernel.coef0))

@@ -46,7 +46,8 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     fit_intercept : bool, default=True
         Start from the median of y.
     kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
+        As in :class:`buttress.SVC`, but positive definite; gamma defaults to ``"auto"``, 1/d, because outliers move the
+        variance of X.
     acceleration : None, "nesterov" or float in [0, 1), default="nesterov"
         Plain descent, which never raises the objective; Nesterov's momentum, dropped whenever the objective rises; or
         the mu of the paper's momentum (60)-(61), which its (63)-(64) is equal to.
