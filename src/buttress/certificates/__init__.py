@@ -229,13 +229,8 @@ def _proven(leads: Leads, data: Array, attacker: Attacker, radius: Array, effort
     """Say which rows are proven to keep their prediction within radii (n,), with branch and bound where effort > 0."""
     proven = np.zeros(len(data), dtype=bool)
     for rows in _blocks(leads, len(data)):
-        part, own, size = data[rows], attacker[rows], radius[rows]
-        rivals = leads.rivals(part, own.scale)
-        holds = leads.within(part, rivals, own, size)
-        if effort > 0:
-            rest = np.flatnonzero(~holds)
-            holds[rest] = leads.proven(part, rivals, own, size, effort, rest)
-        proven[rows] = holds
+        part, own = data[rows], attacker[rows]
+        proven[rows] = leads.within(part, leads.rivals(part, own.scale), own, radius[rows], effort)
     return proven
 
 

@@ -26,15 +26,11 @@ number the same. The eigenvalue is proven: of the factors that stand for B, the 
 taken off.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
 from buttress._checks import Array
 from buttress._proof import sum_error
-from buttress.certificates.compiled import loss_by_column
-from buttress.certificates.region import TINY, Attacker, Region
+from buttress.certificates.region import TINY, Region
 from buttress.certificates.relaxation import Exponentials, Lead, relaxed
 from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
@@ -140,28 +136,16 @@ def _over_box(
 
 
 ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
-SHORTFALL = 0.01  # share by which a radius may fall short of a breaking input
-GROWTH = 1.2  # first factor by which a radius is tried to be made larger
 
 
-@dataclass
-class BranchOutcome:
-    """Whether a lead holds all over a region, how many parts were looked at, and a move (d,) that breaks it if one did.
-    """
-
-    holds: bool
-    parts: int
-    move: Array | None = None
-
-
-def prove(lead: Lead, region: Region, most: int) -> BranchOutcome:
+def prove(lead: Lead, region: Region, most: int) -> bool:
     """Decide whether the lead of one row is positive all over a region, from about ``most`` parts of it.
 
     A search gives up whose first halving gains so little that as many in a row as ``most`` parts allow would not do.
     """
-    origin, seen, worst = region.anchor.ravel(), 0, []
+    seen, worst = 0, []
     stack = [region]
-    size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
+    size = max(1, ENTRIES // (lead.weights.shape[1] * region.anchor.shape[1]))
     while stack:
         parts = stack.pop()
         if len(parts.anchor) > size:
@@ -170,21 +154,19 @@ def prove(lead: Lead, region: Region, most: int) -> BranchOutcome:
         repeated = lead[np.zeros(len(parts.anchor), dtype=int)]
         bound, moves = _bounded(repeated, parts)
         seen += len(parts.anchor)
-        points = parts.anchor + np.nan_to_num(moves)
-        values = repeated(points)
-        if values.min() <= 0:
-            return BranchOutcome(False, seen, points[values.argmin()] - origin)
+        if repeated(parts.anchor + np.nan_to_num(moves)).min() <= 0:
+            return False
         undecided = np.flatnonzero(~(bound > 0))
         worst.append(float(bound.min()))
         hopeless = len(worst) == 2 and (worst[1] - worst[0]) * np.log2(most) < -worst[1]
         if len(undecided) and (seen >= most or hopeless):
-            return BranchOutcome(False, seen)
+            return False
         if len(undecided):
             worst_last = undecided[np.argsort(-bound[undecided])]
             children = _halved(repeated[worst_last], parts[worst_last])
             if len(children.anchor):
                 stack.append(children)
-    return BranchOutcome(True, seen)
+    return True
 
 
 def _bounded(lead: Lead, parts: Region) -> tuple[Array, Array]:
@@ -232,31 +214,6 @@ def _losses(lead: Lead, parts: Region) -> Array:
         anchor = parts.anchor if radial else np.zeros_like(parts.anchor)
         if radial:
             weights = weights * np.abs(kernel(anchor, lead.centers))
-        total += loss_by_column(*map(np.ascontiguousarray, (anchor, parts.half, lead.centers, weights)))
-    return total
-
-
-def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: float, most: int,
-              measure: Callable[[Array], float]) -> float:
-    """Return the largest radius proven for one row (1, d), from ``start``, which is, from about ``most`` parts.
-
-    ``first`` is where to look first, and ``measure`` returns the length of a move behind the scalers. Each try gets
-    a third of the parts that are left; the factor to the next grows where one is proven, and shrinks where it is not.
-    """
-    low, broken_from = start, np.inf
-    radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
-    while most > 0 and low < (1 - SHORTFALL) * broken_from and radius <= 1e150:  # the square of the radius is a number
-        region = attacker.region(row, np.array([radius]))
-        found = prove(lead, region, 1 + most // 3)
-        most -= found.parts
-        if found.holds:
-            low, growth = radius, growth**1.5
-        else:
-            growth = 1 + (growth - 1) / 2
-        if found.move is not None:
-            move = region.anchor.ravel() + found.move - row.ravel()
-            broken_from = min(broken_from, measure(move))
-        radius = growth * low if low > 0 else radius / 2
-        if radius >= broken_from:
-            radius = (low + broken_from) / 2
-    return low
+        apart = np.abs(lead.centers - anchor[:, None])
+        total += np.einsum("ij,ijk->ik", weights * np.einsum("ijk,ik->ij", apart, parts.half), apart)
+    return parts.half * total

@@ -27,22 +27,3 @@ def box_reach(anchors: Array, half: Array, centers: Array) -> tuple[Array, Array
                 near += left * left
             reach[i, j], nearest[i, j] = total, near
     return reach, nearest
-
-
-@compile_kernel(f"f8[:, ::1]({ROWS}, {ROWS}, {ROWS}, {ROWS})", {"reassoc", "contract", "nsz"}, makes_arrays=True)
-def loss_by_column(anchors: Array, half: Array, centers: Array, weights: Array) -> Array:
-    """Return half_il sum_j weights_ij |z_jl - a_il| R_ij, shape (n, d), with R_ij = sum_l half_il |z_jl - a_il|.
-
-    Lines miss a convex function of a number of range R by an amount in R^2; this is what halving a column takes off it.
-    """
-    n, m, d = len(anchors), len(centers), anchors.shape[1]
-    loss = np.zeros((n, d))
-    for i in range(n):
-        for j in range(m):
-            total = 0.0
-            for k in range(d):
-                total += half[i, k] * abs(centers[j, k] - anchors[i, k])
-            total *= weights[i, j]
-            for k in range(d):
-                loss[i, k] += total * half[i, k] * abs(centers[j, k] - anchors[i, k])
-    return loss

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._proof import sum_error
-from buttress.certificates.branch import prove, stretched
+from buttress.certificates.branch import prove
 from buttress.certificates.norm_bound import (
     Fall,
     LinearTerm,
@@ -19,7 +19,7 @@ from buttress.certificates.norm_bound import (
     summands,
 )
 from buttress.certificates.radius import largest_by_norm, largest_that_holds
-from buttress.certificates.region import TINY, Attacker
+from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
 from buttress.expansion import KernelExpansion, winners
@@ -29,20 +29,22 @@ from buttress.scores import ScoreFunction
 
 Rows = NDArray[np.intp]
 
+TRIES = 4  # radii that share the parts of a row, about: some fail after a few parts
+NEAR = 0.01  # share by which a radius from branch and bound may fall short
+
 
 @dataclass
 class Rival:
     """The leads of n rows over one rival each: their margins, and what bounds how far they fall.
 
     ``falls`` are by the norms, None where there are none; ``lead`` and ``second`` are None where there are no such
-    bounds. ``first`` (n,) is the radius at which the gradient alone would use the margin up, per norm.
+    bounds.
     """
 
     margin: Array
     falls: list[Fall] | None
     lead: Lead | None
     second: SecondOrder | None
-    first: dict[str, Array]
 
 
 class Leads:
@@ -88,14 +90,11 @@ class Leads:
         moves = scale * (1 + share)
         falls = None if self.terms is None else [term.fall(Z, V, moves, self.rounding) for term in self.terms]
         if self.relaxing is None:
-            return Rival(margin, falls, None, None, {})
+            return Rival(margin, falls, None, None)
         lead = self.relaxing.lead(V, self.rounding)
         if self.score.sizes is not None:
             lead.bias = lead.bias - 2 * share * size
-        g = lead.gradient(Z) * scale
-        steep = {"l2": np.linalg.norm(g, axis=1), "linf": np.abs(g).sum(axis=1)}
-        first = {norm: np.maximum(margin, 0) / np.maximum(size, TINY) for norm, size in steep.items()}
-        return Rival(margin, falls, lead, second_order(lead, Z, scale), first)
+        return Rival(margin, falls, lead, second_order(lead, Z, scale))
 
     def attacker(self, X: Array, norm: str, box: tuple[Array, Array] | None, units: Array | float = 1.0) -> Attacker:
         """Return how the rows X may be moved in units (d,) or (n, d), behind the scalers, where ``box`` holds them."""
@@ -128,14 +127,16 @@ class Leads:
                 def holds(rows: Rows, eps: Array, rival: Rival = rival) -> NDArray[np.bool_]:
                     return self.holds(rival, Z, attacker, rows, eps)
 
-                limit = np.minimum(radius, cover)
-                start = largest_that_holds(holds, np.minimum(start, limit), rival.first[attacker.norm], limit)
+                limit = np.where(rival.margin > 0, np.minimum(radius, cover), 0.0)
+                start = largest_that_holds(holds, np.minimum(start, limit), limit)
                 start = np.where(start >= cover, np.inf, start)
             radius = np.minimum(radius, start)
         return radius
 
-    def within(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array) -> NDArray[np.bool_]:
-        """Say which rows of X are proven to keep their prediction within eps (n,), without branching."""
+    def within(
+        self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int = 0
+    ) -> NDArray[np.bool_]:
+        """Say which rows of X are proven to keep their prediction within eps (n,), with ``effort`` parts a rival."""
         Z, standing = self.score.inner(X), np.ones(len(X), dtype=bool)
         for rival in rivals:
             proven = np.zeros(len(X), dtype=bool)
@@ -145,44 +146,30 @@ class Leads:
             rest = np.flatnonzero(standing & ~proven)
             if len(rest):
                 proven[rest] = self.holds(rival, Z, attacker, rest, eps[rest])
+            if effort > 0 and rival.lead is not None:
+                rest = np.flatnonzero(standing & ~proven & (rival.margin > 0))
+                proven[rest] = [_branched(rival.lead, Z, attacker, row, eps[row], effort) for row in rest]
             standing &= proven
         return standing
 
     def branched(self, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array, effort: int) -> Array:
-        """Return larger radii where branch and bound proves them, from about ``effort`` parts a row."""
+        """Return larger radii where branch and bound proves them: of each tried a share of ``effort`` parts is seen."""
         Z, found = self.score.inner(X), radius.copy()
+        cover, share = _cover(Z, attacker), 1 + -(-effort // len(rivals)) // TRIES
         for row in np.flatnonzero(np.isfinite(radius)):
-            if min(rival.margin[row] for rival in rivals) <= 0:
-                continue
-            one, share = np.array([row]), -(-effort // len(rivals))
-            tops = [self._stretched(rival, Z, attacker, one, float(radius[row]), share) for rival in rivals]
-            found[row] = min(tops)
-        return np.where(found >= _cover(Z, attacker), np.inf, found)
+            def holds(rows: Rows, eps: Array, row: int = row) -> NDArray[np.bool_]:
+                return np.array([all(rival.lead is not None and rival.margin[row] > 0
+                                     and _branched(rival.lead, Z, attacker, row, each, share) for rival in rivals)
+                                 for each in eps], dtype=bool)
 
-    def _stretched(self, rival: Rival, Z: Array, attacker: Attacker, one: Rows, start: float, most: int) -> float:
-        if rival.lead is None:
-            return start
+            found[row] = largest_that_holds(holds, radius[[row]], cover[[row]], NEAR).item()
+        return np.where(found >= cover, np.inf, found)
 
-        def measure(move: Array) -> float:
-            outer = move / attacker.scale
-            return float(np.linalg.norm(outer) if attacker.norm == "l2" else np.abs(outer).max())
 
-        first = rival.first[attacker.norm][one].item()
-        return stretched(rival.lead[one], attacker[one], Z[one], start, first, most, measure)
-
-    def proven(
-        self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int, rows: Rows
-    ) -> NDArray[np.bool_]:
-        """Say which of some rows branch and bound proves within eps (n,), from about ``effort`` parts a rival."""
-        Z, found = self.score.inner(X), np.zeros(len(rows), dtype=bool)
-        for place, row in enumerate(rows):
-            one = np.array([row])
-            found[place] = all(
-                rival.lead is not None and rival.margin[row] > 0
-                and (self.holds(rival, Z, attacker, one, eps[one]).all()
-                     or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), effort).holds)
-                for rival in rivals)
-        return found
+def _branched(lead: Lead, Z: Array, attacker: Attacker, row: int, eps: float, most: int) -> bool:
+    """Say whether branch and bound proves one row within a radius."""
+    one = np.array([row])
+    return prove(lead[one], attacker[one].region(Z[one], np.array([eps])), most)
 
 
 def in_double(expansion: Scores) -> Scores:

@@ -98,12 +98,6 @@ class Lead:
         lead: Array = np.einsum("ij,ij->i", self.weights, values) + self.bias
         return lead if self.tilt is None else lead + np.einsum("ij,ij->i", self.tilt, X)
 
-    def gradient(self, X: Array) -> Array:
-        """Return the gradients of the leads, shape (n, d)."""
-        parts = (share * kernel.gradient(X, self.centers, self.weights) for kernel, share in self.kernels)
-        total: Array = sum(parts, np.zeros_like(X))
-        return total if self.tilt is None else total + self.tilt
-
     def is_factored(self) -> bool:
         """Say whether it has one kernel, of which e^(gamma |d|^2) can be taken out."""
         return [type(kernel) for kernel, _ in self.kernels] == [RBF]

@@ -81,7 +81,7 @@ def _by_hull(within: Prover, X: Array, moves: Moves) -> Mask:
         return np.zeros(len(X), dtype=bool)
 
 
-RADII = 40  # that are tried, about: doublings up to one beyond which no box reaches more leaves, then halvings
+RADII = 40  # that are tried, about
 CLOSE = 1e-9  # share by which a radius may fall short
 
 
@@ -118,7 +118,7 @@ class OfTrees:
             return part.within(X[rows], radius[:, None] * scale * OUTWARD, norm, (box[0][rows], box[1][rows]))
 
         longest = _beyond(self.forest, X, scale)
-        found = largest_that_holds(holds, np.zeros(len(X)), longest * 2.0**-RADII, longest, CLOSE)
+        found = largest_that_holds(holds, np.zeros(len(X)), longest, CLOSE)
         return np.where(found < longest, found, np.inf)
 
 
@@ -166,9 +166,7 @@ class Chained:
             reach = radius[:, None] * scale * OUTWARD
             return self.within(X[rows], reach, norm, (box[0][rows], box[1][rows]))
 
-        start, limit = np.zeros(len(X)), np.full(len(X), np.inf)
-        # first a millionth of the size of a row is tried
-        return largest_that_holds(holds, start, 1e-6 * (1 + np.abs(X).max(axis=1, initial=0.0)), limit, SHORTFALL)
+        return largest_that_holds(holds, np.zeros(len(X)), np.full(len(X), np.inf), SHORTFALL)
 
     def _enclosed(self, X: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Enclosure:
         return around(X, *box, reach, "linf" if norm == "linf" else "l2", self.unit)
