@@ -22,8 +22,8 @@ CHUNK = 4096  # rows of a matrix whose absolute values are held at a time
 
 PROOF = Attribute(
     "proof_", "text",
-    meaning='Whether the stated bounds are "proven" in floating point, or "measured": they then take a kernel to be '
-            "definite, or its values to be right, for which there is no proof.")
+    meaning='Whether the stated bounds are "proven" in floating point, or "measured": they then assume, without proof, '
+            "that the kernel is definite, or that its values are right.")
 
 
 def proof_word(proven: Iterable[bool]) -> str:

@@ -102,14 +102,14 @@ def explain(
     ----------
     model : fitted kernel estimator
         Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators; or a Pipeline that ends
-        in one, which is given the row as it was before any step.
+        in one (x is then the row before any step).
     x : the row, as the model takes it
     labels : array of shape (n,) or None
         Names of the training rows, such as the index of their frame, for models that know the rows of their centres
         (``support_``). Of others, which may count equal rows once, they name only what ``training`` tells.
     training : (X, y) or None
-        What a classifier was fitted to: the explanation then says on which of these labels the prediction hangs, and
-        how many would have to be wrong to change it (:func:`buttress.certificates.training_flips`).
+        The training data of a classifier: the explanation then says on which labels the prediction depends, and how
+        many would have to be wrong to change it (:func:`buttress.certificates.training_flips`).
 
     Raises
     ------

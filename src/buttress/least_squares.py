@@ -31,8 +31,8 @@ WIDEST = (1e-4, 1e1)  # of the largest eigenvalue: the least and the largest pen
 class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel ridge regression on labels -1 and +1, one class against the rest, with an intercept.
 
-    Minimises sum_i w_i (y_i - f(x_i) - b)^2 + alpha ||f||^2. A prediction is a weighted sum of the labels, so it can be
-    proven how many of them would have to be wrong to change it: :func:`buttress.certificates.training_flips`.
+    Minimises sum_i w_i (y_i - f(x_i) - b)^2 + alpha ||f||^2. A prediction is a weighted sum of the labels. So
+    :func:`buttress.certificates.training_flips` can prove how many labels would have to be wrong to change it.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ class LeastSquaresClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     degree, coef0 : int, float
         Of polynomial kernels.
     alpha : float or "loo", default=1.0
-        Penalty, > 0; "loo" takes the one of 25 with the least weighted mean of squared errors of rows left out. A proof
-        about labels then holds for the penalty found, held fixed.
+        Penalty, > 0. "loo" takes the one of 25 with the least weighted mean of squared leave-one-out errors. A proof
+        about labels then holds for this penalty, held fixed.
     flips : int, default=0
-        For alpha="loo": how many labels may be wrong. The penalty is then the one with most rows that are right, left
-        out, whichever so many other labels are wrong, among penalties with which .02 fewer rows than with the best are
-        right at most. A larger penalty costs a little accuracy and proves much more.
+        For alpha="loo": how many labels may be wrong. Among the penalties with a leave-one-out accuracy at most .02
+        below the best, it takes the one with most left-out rows that are right for every choice of this many wrong
+        labels. A larger penalty costs a little accuracy and proves much more.
 
     References
     ----------

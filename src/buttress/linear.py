@@ -199,8 +199,8 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
 class LinearSVC(Liblinear, LinearMachine):
     """Linear support vector classifier with an intercept that is not penalised, exact, with an optimality gap.
 
-    Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
-    max(0, u) ("hinge") or max(0, u)^2 ("squared_hinge"). Of more than two classes each is set against the rest.
+    Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) = max(0,
+    u) ("hinge") or max(0, u)^2 ("squared_hinge"). With more than two classes each is trained against the rest.
 
     Parameters
     ----------
@@ -208,34 +208,34 @@ class LinearSVC(Liblinear, LinearMachine):
         Weight of the losses against the norm, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     solver : {"auto", "newton", "dual"}, default="auto"
-        "newton" can reach ``tol=1e-10``. "dual" takes one multiplier at a time, for sparse rows of many columns
-        (text) of about one length: columns that differ much in scale make it slow. "auto" is "dual" for a sparse X of
-        more than 1,000 rows and columns, else "newton".
+        "newton" can reach ``tol=1e-10``. "dual" updates one multiplier at a time, for sparse rows of many columns
+        (text) with about the same length; it is slow if columns have very different scales. "auto" is "dual" for a
+        sparse X of more than 1,000 rows and columns, otherwise "newton".
     fit_intercept : bool, default=True
         Whether b is free, or 0.
     class_weight : dict, "balanced" or None
-        Factors of the rows of each class, in the planes of all classes (in scikit-learn in that of their own alone).
+        Factors of the rows of each class, in the problems of all classes (in scikit-learn only in that of their own
+        class).
     tol : float, default=1e-4
         Stop at this relative duality gap.
     max_iter : int or None, default=1000
-        Most Newton steps, or passes over the rows, after which a begun block is finished; per class.
+        Most Newton steps, or passes over the rows, for each class; a started block is finished.
     max_time : float or None
         Most seconds a fit.
     progress, verbose : bool, default=False
         Show a progress line.
     penalty : {"l2", "l1"}, default="l2"
-        "l1", with ``loss="squared_hinge"``, is liblinear's machine of few columns, with our proof of its gap: ||w||_1 +
-        |b| / intercept_scaling in place of 1/2 ||w||^2. ``max_iter`` is then of each of liblinear's runs, to one
-        tolerance after another, which ``n_iter_`` counts.
+        "l1", with ``loss="squared_hinge"``, is liblinear's machine that selects columns, with our proof of its gap:
+        ||w||_1 + |b| / intercept_scaling in place of 1/2 ||w||^2. liblinear runs with smaller and smaller tolerances;
+        ``max_iter`` is for each run, and ``n_iter_`` counts the runs.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         "crammer_singer", with the hinge, is one problem of all classes: 1/2 sum_c ||w_c||^2 + 1/2 sum_c (b_c /
-        intercept_scaling)^2 + sum_i C_i max(0, 1 + max_{c != y_i} f_c(x_i) - f_{y_i}(x_i)). Of two classes the
-        difference of the planes is kept.
+        intercept_scaling)^2 + sum_i C_i max(0, 1 + max_{c != y_i} f_c(x_i) - f_{y_i}(x_i)). For two classes ``coef_``
+        is the difference of the planes.
     intercept_scaling : float, default=1.0
-        Of these two, which penalise the intercept as liblinear does. Else of no effect.
+        Only for these two, which penalise the intercept as liblinear does; otherwise without effect.
     dual, random_state
-        Taken and without effect, but that ``dual`` is refused where scikit-learn refuses it: the optimum does not
-        depend on how it is found, and nothing is drawn that a seed could change.
+        Accepted without effect, because nothing is drawn at random. ``dual`` is refused where scikit-learn refuses it.
 
     Notes
     -----

@@ -35,9 +35,8 @@ IDLE = 0.99  # of the objective of the best constant
 @advises(**ADVICE["StochasticLinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class StochasticLinearSVC(LinearMachine):
-    """The machine of :class:`LinearSVC` by stochastic gradient descent: cheap steps on one row at a time, no proof.
-
-    For rows by the hundred thousand, and for streams (:meth:`partial_fit`).
+    """The machine of :class:`LinearSVC` by stochastic gradient descent: cheap steps on one row at a time, no proof. For
+    hundreds of thousands of rows, and for streams (:meth:`partial_fit`).
 
     Parameters
     ----------
@@ -59,9 +58,9 @@ class StochasticLinearSVC(LinearMachine):
 
     Notes
     -----
-    Rows are drawn in proportion to their ``sample_weight``. In a ``fit`` of up to 10,000 rows equal ones are taken as
-    one, and their order does not matter; beyond, and in ``partial_fit``, weights and repetitions agree in law, not draw
-    by draw.
+    Rows are drawn in proportion to their ``sample_weight``. With up to 10,000 rows ``fit`` merges equal rows, and the
+    order of rows does not matter. With more rows, and in ``partial_fit``, weights and repetitions agree in
+    distribution, not draw by draw.
 
     References
     ----------

@@ -94,15 +94,15 @@ class BoostedTrees(Documented, CallbackSupportMixin, BaseEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RobustBoostingClassifier(ClassifierMixin, Decisions, BoostedTrees):
-    """Boosted decision trees trained on what can be proven of them when rows are moved.
+    """Boosted decision trees trained on a provable bound of the loss when rows are moved.
 
     Minimises a bound of the sum of w_i log(1 + exp(-y_i F(x_i + d_i))) at the worst moves d_i, F a sum of trees: each
-    tree gives a row the worst of the leaves that its box reaches. Splits and leaves are steps of Newton's method on
-    that bound, so that a split which moves can cross gains little. Of more than two classes, each has trees against the
-    rest. Nothing is drawn at random.
+    tree gives a row the worst of the leaves that its box reaches. Splits and leaves are Newton steps on that bound, so
+    a split that moves can cross gains little. With more than two classes, each has trees against the rest. Nothing is
+    drawn at random.
 
-    :func:`buttress.certificates.certified_within` proves what the bound shows, :func:`buttress.attacks.exact` settles
-    the rest.
+    :func:`buttress.certificates.certified_within` uses the same bound; :func:`buttress.attacks.exact` decides the other
+    rows.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ class RobustBoostingClassifier(ClassifierMixin, Decisions, BoostedTrees):
     learning_rate : float, default=0.1
         Share of each step that is taken, in (0, 1].
     max_depth : int, default=2
-        Levels of splits. Where labels are noisy, more fit the noise (``python -m benchmarks.robust_trees --choose``).
+        Levels of splits. With noisy labels more levels fit the noise (``python -m benchmarks.robust_trees --choose``).
     l2_regularization : float, default=1.0
-        What is added to each leaf's sum of second derivatives, >= 0.
+        Added to each leaf's sum of second derivatives, >= 0.
     max_bins : int, default=255
-        Most thresholds tried of a column.
+        Most thresholds tried for each column.
     max_time : float or None
         Most seconds a fit.
     progress : bool, default=False

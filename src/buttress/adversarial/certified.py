@@ -34,15 +34,15 @@ from buttress.threats import BallInBox
 @advises(**ADVICE["CertifiedSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedSVC(LandmarkMachine):
-    """Kernel support vector classifier trained on what can be proven of it within a radius.
+    """Kernel support vector classifier trained on a provable bound of its margin within a radius.
 
     With a linear part, f(x) = sum_j (p_j - q_j) k(x, z_j) + W'x + b with p, q >= 0, lines below and above the kernel's
     values bound every lead from below over the whole ball, by a concave function L_i of all parameters. It minimises
 
         1/2 ||f||^2 + 1/2 ||W||^2 + C sum_i max(0, 1 - L_i),   L_i <= the least lead of row i within eps,
 
-    jointly for all classes, from the exact linear machine, which is its case p = q = 0. The bounds are those of
-    :func:`buttress.certificates.certified_within`: what it learns, it can prove.
+    jointly for all classes. Training starts from the exact linear machine, the case p = q = 0. The bounds are those of
+    :func:`buttress.certificates.certified_within`.
 
     Parameters
     ----------

@@ -47,22 +47,22 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     """Classifier for inputs that may be moved within a radius: it fits candidates, attacks them, and keeps the best.
 
     Each candidate is fitted to three quarters of the rows (of 2,000 at most) and attacked on the other quarter. A later
-    candidate is taken where it keeps more rows than an earlier one by more than chance would (the standard error of
-    paired differences), and fitted to all rows. One that puts all rows in one class is never taken where another keeps
-    about as many. By default they are :class:`buttress.CertifiedSVC`, which has
-    proofs, :class:`buttress.AdversarialSVC`, and in "linf" :class:`buttress.RobustBoostingClassifier`. The first is
-    left out of so many rows and columns that it would take minutes (ten classes of 784 columns from 1,600 rows on).
+    candidate replaces an earlier one if it keeps more rows, by more than the standard error of the paired differences.
+    The chosen one is fitted to all rows. A candidate that puts all rows in one class is not chosen if another keeps
+    about as many. The default candidates are :class:`buttress.CertifiedSVC`, which has proofs,
+    :class:`buttress.AdversarialSVC`, and in "linf" :class:`buttress.RobustBoostingClassifier`. The first is left out if
+    it would take minutes (ten classes of 784 columns from 1,600 rows on).
 
     Parameters
     ----------
     candidates : list of classifiers or None
-        In the order in which they are preferred. ``eps``, ``norm`` and ``bounds``, or the ``threat``, are set on those
-        that have them.
+        In order of preference. ``eps``, ``norm`` and ``bounds``, or the ``threat``, are set on those that have these
+        parameters.
     eps : float or array of shape (d,) or (1, d), default=0.1
-        Radius of the perturbations, one or one a column, >= 0, in the units of X.
+        Radius of the perturbations, >= 0, in the units of X; one number, or one for each column.
     norm : {"linf", "l2"}, default="linf"
     bounds : (low, high) or None
-        A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+        Box of allowed inputs, which contains the rows: numbers, or arrays that broadcast to X.
     threat : ThreatModel or None
         What may be done to each column, in place of ``eps``, ``norm`` and ``bounds``. Candidates are trained against
         the box that holds all its moves and swaps together, and judged under the threat itself.
@@ -70,7 +70,7 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         "attacked": C and gamma of each candidate are chosen too, from those given, as by
         :func:`buttress.attacks.tuned`, at up to 6 fits a candidate to three quarters of all rows.
     max_time : float or None
-        Most seconds a fit, which the candidates that have the parameter share.
+        Most seconds of the whole fit, shared by the candidates that have the parameter.
     random_state : int, RandomState or None
         For the rows held out, and for the candidates.
     progress : bool, default=False

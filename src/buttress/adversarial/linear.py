@@ -26,10 +26,10 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     """Linear support vector classifier against inputs moved within a ball, solved exactly.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + eps ||w||_*): every row is moved by at most ``eps`` in
-    a norm, and ||w||_* is its dual norm: the l1 norm for "linf", the l2 norm for "l2", the largest entry for "l1".
-    The program is convex and solved to a certified gap. What an attacker can do to the fitted machine is known too:
-    ``certificates.certified_within`` and ``attacks.exact`` agree on every row. This is the machine to compare others
-    with. With more than two classes, each is trained against the rest.
+    a norm, and ||w||_* is its dual norm: the l1 norm for "linf", the l2 norm for "l2", the largest entry for "l1". The
+    program is convex and solved to a certified gap. ``certificates.certified_within`` and ``attacks.exact`` agree on
+    every row of the fitted machine. Compare other machines with this one. With more than two classes, each is trained
+    against the rest.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class AdversarialLinearSVC(AttackedPlane[BallMoves]):
     norm : {"linf", "l2", "l1"}, default="linf"
         The norm of the moves.
     eps : float or array of shape (d,) or (1, d), default=0.1
-        The radius, >= 0, in the units of X; 0 is the plain linear machine. One a column for "linf" only, where
-        sum_j eps_j |w_j| takes the place of eps ||w||_*.
+        The radius, >= 0, in the units of X; 0 is the plain linear machine. For "linf" it may be one for each column;
+        then sum_j eps_j |w_j| replaces eps ||w||_*.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
     max_iter : int or None, default=200

@@ -40,31 +40,32 @@ class AdversarialSVC(LandmarkMachine):
 
         1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of log(1 + sum_r exp(-lead_r(x_i + d_i))),
 
-    where lead_r is by how much the score of the row's class exceeds that of class r, jointly for all classes. gamma of
-    the RBF, Laplacian and Cauchy kernel is trained too, from the one given. Training starts at ridge regression. It
-    proves nothing: :class:`buttress.CertifiedSVC` does, and :class:`buttress.AdversarialClassifier` chooses between
-    them on held-out rows. Where the result is no better on its own rows than one class for all, a warning says so.
+    where lead_r is the score of the row's class minus the score of class r, jointly for all classes. gamma of the RBF,
+    Laplacian and Cauchy kernel is trained too. Training starts at ridge regression. Nothing is proven; for proofs use
+    :class:`buttress.CertifiedSVC`. :class:`buttress.AdversarialClassifier` chooses between the two on held-out rows. If
+    the result is no better on its own rows than the majority class, a warning says so.
 
     Parameters
     ----------
     C : float, default=10.0
-        Weight of the sum of the losses relative to the norm, > 0. On five small sets 10 kept more rows than 1, as they
-        are and moved; this loss of a row right by 1 is still .31, where a hinge is 0.
+        Weight of the sum of the losses relative to the norm, > 0. On five small sets 10 was better than 1, with and
+        without attack.
     eps : float or array of shape (d,) or (1, d), default=0.1
         Radius of the perturbations, one or one a column, >= 0, in the units of X; 0 moves nothing.
     norm : {"linf", "l2"}, default="linf"
     kernel : str, kernel or callable, default="rbf"
-        Positive definite: a name but "precomputed", an object (as of polynomials with other constants), or a function.
+        Positive definite: a name (not "precomputed"), a kernel object, or a function.
     gamma : float, "scale" or "auto", default="scale"
     n_landmarks : int, "auto" or None, default="auto"
-        Most centres; None takes every row, which is the exact kernel. "auto" is 300, or 50 a class where that is more.
+        Most centres; None takes every row, which is the exact kernel. "auto" is 300, or 50 for each class if that is
+        more.
     bounds : (low, high) or None
         A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
     threat : ThreatModel or None
         What may be done to each column, in place of ``eps``, ``norm`` and ``bounds``. It is trained against the box
         that holds all moves and swaps together.
     attack_steps : int, default=5
-        Gradient steps that search for each worst input in the last quarter of the training; before it is one step.
+        Gradient steps that search for each worst input in the last quarter of the training; before that, one step.
     max_iter : int, default=400
         Iterations of the training, which ends after them.
     max_time : float or None

@@ -30,15 +30,15 @@ def worst_case(
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
-    """Attack with an ensemble and return the worst rows found.
+    """Run all attacks of an ensemble, and return the worst rows found.
 
     Each attack works on the rows that are still classified correctly after the ones before.
 
-    In turn: a single step; projected descent from the row and from random points, with long steps and with short ones;
-    within smaller radii; from where the ball is nearest to rows of another class; on the margin against each rival; for
-    ``norm="l2"`` Carlini & Wagner; for models whose gradients are by differences ZOO with wide ones; and random corners
-    of the ball, which see where gradients are flat. All attack margins, which two classes have too; the loss ratio that
-    some ensembles rely on (DLR) needs four classes.
+    In turn: a single step; projected descent from the row and from random points, with long and with short steps;
+    within smaller radii; from the points of the ball nearest to rows of another class; on the margin against each
+    rival; for ``norm="l2"`` Carlini & Wagner; for models with gradients by finite differences ZOO with wide
+    differences; and random corners of the ball, which work where gradients are flat. All attack margins, which exist
+    for two classes too; the loss ratio of other ensembles (DLR) needs four classes.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def worst_case(
     Returns
     -------
     Array, or for a model fitted on column names a frame, shaped like X, and an :class:`AttackInfo` with
-    ``return_info=True``. Its success is what an attacked accuracy should be computed from: ``1 - info.success.mean()``.
+    ``return_info=True``. The accuracy under attack is ``1 - info.success.mean()``.
 
     Examples
     --------

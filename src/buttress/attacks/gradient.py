@@ -40,7 +40,7 @@ def fgsm(
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
-    """Fast gradient sign method: one step of length ``eps`` down the margin, the unmoved row where that is no worse.
+    """Fast gradient sign method: one step of length ``eps`` down the margin, or the original row if that is no worse.
 
     Parameters as in :func:`pgd`. Returns perturbed rows shaped like X, and an :class:`AttackInfo` with
     ``return_info=True``.
@@ -73,25 +73,24 @@ def pgd(
         With ``decision_function`` or ``predict_proba``.
     X : array of shape (n, d)
         Classifiers with exact gradients are attacked in its precision, float32 or float64; float32 is about twice as
-        fast. What is reported is judged in float64 in any case.
+        fast. Results are always judged in float64.
     y : array of shape (n,)
         The labels to attack.
     eps : float or array of shape (d,) or (1, d)
-        Radius of the ball around each row, >= 0, in the units of X, or one a column.
-        For "l2" the ball is then the ellipsoid sum_j (d_j / eps_j)^2 <= 1. A column of radius 0 stays.
+        Radius of the ball around each row, >= 0, in the units of X; one number, or one for each column. For "l2" the
+        ball is then the ellipsoid sum_j (d_j / eps_j)^2 <= 1. A column of radius 0 stays.
     norm : {"linf", "l2"}
     bounds : (low, high) or None
-        Box to stay in: numbers, or arrays that broadcast to X. It must hold X.
+        Box of allowed inputs: numbers, or arrays that broadcast to X. It must contain X.
     threat : ThreatModel or None
-        What may be done to each column, in place of eps, norm and bounds: budgets of numbers and swaps of categories.
-        The numbers are then moved around the worst ways to swap, too.
+        What may be done to each column, instead of eps, norm and bounds: budgets of numbers and swaps of categories.
+        The numbers are then moved around the worst swaps.
     steps, step_size, restarts : int, float or None, int
-        Steps per start, their length (default 2.5 eps / steps, at most eps; with one eps a column it is the widest
-        column's, and the others' in proportion), and starts: the first from X, the second
-        from where the ball is nearest to a row of another class, the others random in the ball. Of more than two
-        classes, rows that are still classified correctly then walk towards each rival in turn. Those that stand
-        although the slope at them says that a quarter of the radius would do descend within smaller radii too, where
-        gradients are exact.
+        Steps for each start; their length (default 2.5 eps / steps, at most eps; with one eps for each column it is
+        that of the widest column, the others in proportion); and starts: the first from X, the second from the point of
+        the ball nearest to a row of another class, the others random in the ball. With more than two classes, rows that
+        are still right are then attacked towards each rival in turn. If gradients are exact, rows that stay right
+        although the gradient says that a quarter of the radius is enough are also attacked within smaller radii.
     random_state : int, RandomState or None
         Of the random starts.
     device : str or None
@@ -104,12 +103,12 @@ def pgd(
     Raises
     ------
     ValueError
-        For eps < 0, a box that excludes rows of X, labels the model does not know, or a model without scores.
+        For eps < 0, a box that excludes rows of X, labels that the model does not know, or a model without scores.
 
     Warns
     -----
     UserWarning
-        Where no score changed near any row, so that nothing was learned, or eps looks meant for another scale.
+        If no score changed near any row, so the attack learned nothing, or if eps seems to be for another scale of X.
 
     Examples
     --------

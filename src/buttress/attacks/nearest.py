@@ -50,7 +50,7 @@ def carlini_wagner(
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
-    """Carlini & Wagner's attack in the l2 norm, unlimited in distance: the nearest misclassified inputs it finds.
+    """Carlini & Wagner's attack in the l2 norm, without a limit of distance: finds near misclassified inputs.
 
     Parameters
     ----------
@@ -59,17 +59,17 @@ def carlini_wagner(
     kappa : float, default=0.0
         Margin by which a row must be misclassified, >= 0.
     steps, rounds : int
-        Adam steps per round, and rounds of the search for c. The first c is the one that would do for a linear model.
+        Adam steps per round, and rounds of the search for c. The first c is the right one for a linear model.
     learning_rate : float or None
         Of Adam, in units of X; default 1% of the width of the box, or of the range of X where there is no box.
     random_state : int, RandomState or None
-        Rows for which nothing was found start the next round from a random point, further and further away.
+        Rows for which nothing was found start the next round from a random point, farther away each time.
 
     Returns
     -------
-    Array, or for a model fitted on column names a frame, shaped like X: the nearest misclassified rows, drawn back
-    along the line to where they came from as far as they stay misclassified; of least margin for a row where none was
-    found. With ``return_info=True`` also an :class:`AttackInfo`.
+    Array, or for a model fitted on column names a frame, shaped like X: the nearest misclassified inputs, moved back
+    towards the original row as far as they stay misclassified. If none was found for a row, the input with the smallest
+    margin. With ``return_info=True`` also an :class:`AttackInfo`.
 
     Raises
     ------
@@ -124,19 +124,20 @@ def zoo(
 ) -> Any:
     """Zeroth order optimisation: Carlini & Wagner's attack by score differences along random coordinates.
 
-    All rows and coordinates of a step are asked for at once. Models that are kernel expansions answer each in O(m)
-    instead of O(m d) operations, for a step along one coordinate changes all distances by known amounts.
+    All rows and coordinates of a step are scored at once. For kernel expansions each costs O(m) instead of O(m d)
+    operations, because a step along one coordinate changes all distances by known amounts.
 
     Parameters
     ----------
     model, X, y, bounds, kappa, rounds, learning_rate, device, return_info
         As in :func:`carlini_wagner`.
     steps : int
-        Adam steps per round, each along ``coordinates`` random coordinates (all, where there are fewer), at two queries
-        a coordinate. Rows that are misclassified at the moment cost none.
+        Adam steps per round, each along ``coordinates`` random coordinates (or all, if there are fewer), with two
+        queries for each coordinate. Rows that are misclassified at the moment cost no queries.
     h : float or None
-        Half the length of a difference, in units of X; default 1e-4 of the width of the box or of the range of X. Raise
-        it for models that compute in float32 and for trees, whose scores are flat between thresholds.
+        Half the length of a finite difference, in units of X; default 1e-4 of the width of the box or of the range of
+        X. Use a larger value for models that compute in float32, and for trees, whose scores are flat between
+        thresholds.
     random_state : int, RandomState or None
         Of the coordinates, and of new starts.
 

@@ -34,11 +34,11 @@ class AttackInfo:
     margin : array of shape (n,)
         Margin of the returned row for its label.
     distance : array of shape (n,)
-        How far it was moved, in the attack's norm; with one eps a column, as the widest column would have to be moved.
+        How far it was moved, in the attack's norm; with one eps for each column, in terms of the widest column.
     queries : int
-        Rows scored, all rows together. An exact gradient counts as one, a gradient by differences as its 2 d.
+        Total number of scored rows. An exact gradient counts as one, a gradient by differences as 2 d.
     blind : bool array of shape (n,)
-        Whether a row stands near which no score changed, so that the attack learned nothing there.
+        Whether the row stayed right and no score changed near it, so the attack learned nothing there.
     """
 
     success: Mask

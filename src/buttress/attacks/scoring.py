@@ -27,12 +27,12 @@ class AttackedAccuracy:
     """Accuracy under :func:`pgd`, of trees under :func:`exact`: a ``scoring`` for searches and cross-validation.
 
     The C and gamma that are best on clean rows are seldom best under attack, for plain machines too. A search costs the
-    fits and one attack on each fold. It chooses; the machine chosen is to be judged on other rows, by ``worst_case``.
+    fits and one attack on each fold. Judge the chosen machine on other rows, by ``worst_case``.
 
     Parameters
     ----------
     eps : float or array of shape (d,) or (1, d), or None
-        Radius, or one a column, in the units of X, as the estimator is given it: in front of the scalers of a pipeline.
+        Radius, or one for each column, in the units of X: before the scalers of a pipeline.
     norm, bounds, threat, steps, restarts, random_state
         As in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column.
 
@@ -173,27 +173,28 @@ def tuned(
     """Choose C and gamma of a classifier by its accuracy under attack on rows held out, and fit it to all rows.
 
     The C and gamma that are best on clean rows are seldom best under attack. The search starts at those of the
-    estimator. It moves gamma by factors of 3 as long as that helps, then C by factors of 10, then both once more, until
-    no step helps or the fits are spent. Of equals the one met first is kept. Where the machine is
-    right no more often than one class for all would be, a warning says so.
+    estimator. It changes gamma by factors of 3 as long as that helps, then C by factors of 10, then both once more,
+    until no step helps or the limit of fits is reached. If several are equal, the first is kept. If the machine is
+    right no more often than the majority class, a warning says so.
 
     Parameters
     ----------
     estimator : classifier
         With a parameter C: a machine of this package or of scikit-learn, or a pipeline that ends in one. It is not
-        changed. A gamma is moved too, where the kernel is given by name.
+        changed. gamma is chosen too if the kernel is given by name.
     X, y : array of shape (n, d), array of shape (n,)
     eps, norm, bounds, threat
-        What the attacker may do, as in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column. A
-        machine that is trained against attacks has an ``eps`` of its own.
+        What the attacker may do, as in :func:`pgd`; the ends of ``bounds`` are numbers, or one for each column. A
+        machine that is trained against attacks has its own ``eps``.
     fits : int
-        Most fits of the search; one more is to all rows.
+        Most fits of the search; one more fit is to all rows.
     held_out : float
         Share of the rows, in (0, 1), that is attacked and not fitted, in the proportions of the classes.
     random_state : int, RandomState or None
         Of the rows held out.
     return_info : bool
-        Return ``(model, list of Tried)``. The accuracies chose the model, so they flatter it: judge it on other rows.
+        Return ``(model, list of Tried)``. These accuracies chose the model, so they are too high for it: judge it on
+        other rows.
 
     Raises
     ------

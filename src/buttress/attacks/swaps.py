@@ -35,11 +35,9 @@ def swaps(
     threat: ThreatModel,
     return_info: bool = False,
 ) -> Any:
-    """Swap categories, texts too: of all versions of a row with at most ``threat.most_swaps`` swaps return the worst.
-
-    Nothing is left out, so a row that stands is proven to stand every swap of so many cells. A model that gives labels
-    only will do. Of versions that are misclassified the one met first is returned, which has
-    fewest cells changed.
+    """Swap categories, texts too: try all versions of a row with at most ``threat.most_swaps`` swaps; return the worst.
+    All versions are tried, so a row that stays right is proven against every such swap. A model that gives labels only
+    is allowed. Of the misclassified versions one with the fewest changed cells is returned.
 
     Parameters
     ----------
@@ -49,8 +47,8 @@ def swaps(
     y : array of shape (n,)
         The labels to attack.
     threat : ThreatModel
-        Of categories alone: names in a frame, numbers in an array. An empty list of levels stands for what the column
-        holds in X. Numbers beside categories are for the other attacks.
+        With categories only: names in a frame, column numbers in an array. An empty list of levels means the values of
+        the column in X. For numbers and categories together use the other attacks.
     return_info : bool
         Return ``(X, AttackInfo)``; ``info.distance`` counts the cells changed, ``info.margin`` is NaN for a model
         without scores.

@@ -54,31 +54,32 @@ def audit(
     checkpoint: str | None = None,
     report: Report | None = None,
 ) -> AuditResult:
-    """Show what breaks a plain SVM on (X, y), what a robust one recovers, and which rows look wrong.
+    """Audit a table: which labels look wrong, how models withstand moved inputs and wrong labels, and which model to
+    use.
 
     Parameters
     ----------
     estimator : estimator or None
-        Your own classifier or regressor as one more row; None for none. Unfitted, it is fitted on the prepared features
-        like the others. Fitted, it is judged as it is, and not refitted to corrupt targets: anything with ``predict``,
-        which is given the columns of X as they came, texts and gaps included. The table then also says what moved
-        numbers, swapped categories and empty cells do to it, and to the others.
+        Your own classifier or regressor as one more row; None for none. An unfitted one is fitted to the prepared
+        features like the others. A fitted one, anything with ``predict``, is judged as it is and never refitted; it
+        gets the columns of X unchanged, texts and missing values included. The table then also says what moved numbers,
+        swapped categories and empty cells do to all models.
     X : array or frame of shape (n, d)
         Numbers are median-filled and standardised, texts one-hot encoded; constant columns are dropped and reported.
     y : array of shape (n,)
     task : {"auto", "classification", "regression"}
         "auto": texts and whole numbers with at most 10 values are classes.
     eps : float, default=0.25
-        Radius of the attack in standard deviations of each numeric feature (l_inf); of numbers moved as they came, in
-        robust deviations.
+        Radius of the attack in standard deviations of each numeric feature (l_inf); for a fitted estimator in robust
+        deviations of the original columns.
     swaps : int, default=1
-        Most categories of a row that are swapped for others, where a fitted estimator is given.
+        Most categories of a row that are swapped for others, if a fitted estimator is given.
     effort : {"quick", "standard", "thorough"}
-        How much is measured. The plan follows from the size and kind of the table, so that equal data, parameters and
-        versions give equal results on any machine, however busy.
+        How much is measured. The plan depends on the size and kind of the table, not on the clock, so equal data,
+        parameters and versions give equal results.
     max_time : float or None
-        Seconds after which the audit is cut short: what is not measured by then is left out, and nothing is concluded
-        from it (``cut`` of the result).
+        Seconds after which the audit stops: the rest is not measured, and no model is recommended (``cut`` of the
+        result).
     rows : int or None
         Training rows to use, instead of as many as are planned.
     random_state : int, default=0
@@ -92,21 +93,21 @@ def audit(
         Newer rows with the columns of X, and perhaps one called ``target_name``: the result then says which columns
         drifted, which rows are novel, and whether a model of (X, y) can be trusted on them.
     groups : str or None
-        The column of X (x0, x1, ... of an array) whose equal entries belong together, such as the patient: groups stay
-        whole in every split, and intervals are over groups. It is no feature then.
+        The column of X (x0, x1, ... of an array) whose equal entries belong together, such as the patient. Groups stay
+        whole in every split, and intervals are over groups. The column is then not a feature.
     time : str or None
-        The column that says when rows were: the latest 30% are held out. It is no feature then.
+        The column with the times of the rows: the latest 30% are held out. The column is then not a feature.
     test : (X, y) or None
-        Rows that models are tested on, in place of some held out; suspicious rows are looked for among both.
+        Rows to test models on, instead of held-out rows; both are searched for suspicious rows.
     metric : {"auto", "accuracy", "balanced_accuracy", "rmse", "mae"}
         By what models are compared. "auto" is accuracy, or balanced accuracy where a class has less than a tenth of the
         rows; of numbers it is the RMSE.
     threat : ThreatModel or None
-        What may be done to each column of X, in place of ``eps``: models that can are trained against it, and what is
-        attacked and proven is under it, swaps and moves together.
+        What may be done to each column of X, instead of ``eps``: models are trained against it if they can be, and
+        attacks and proofs use it, swaps and moves together.
     checkpoint : str or None
-        Folder in which finished stages are kept, so that the same call after a kill goes on from them;
-        ``max_time`` then counts anew. Emptied at the end.
+        Folder in which finished stages are kept: after a kill the same call continues from them; ``max_time`` then
+        starts again. Emptied at the end.
     report : function of (what, share done) or None
         Called as the audit proceeds.
 

@@ -26,10 +26,9 @@ FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, o
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
-    """p-values of new rows, and which of them to call novel, around any detector.
-
-    The detector scores rows that its fit has not seen, and a new row's p-value is the share of these that it puts as
-    far out: with s_k the scores of the fit without the rows of part k, larger for typical rows,
+    """p-values of new rows, and which of them are novel, for any detector. The detector scores left-out rows, which its
+    fit has not seen. The p-value of a new row is the share of these that are at least as far out. With s_k the scores
+    of the fit without the rows of part k, larger for typical rows:
 
         p(x) = (1 + sum_k #{i in part k : s_k(x_i) <= s_k(x)}) / (1 + sum_k #{i in part k})
 
@@ -41,7 +40,7 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
     ``"jackknife+"``        one for each row       at most 2 t: proven           measured only
     ======================  =====================  ============================  ===============================
 
-    Proven means: whatever the detector is, if typical new rows and training rows are drawn alike.
+    Proven means: for every detector, if typical new rows and training rows have the same distribution.
 
     Parameters
     ----------
@@ -49,15 +48,16 @@ class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
         Of this package, of scikit-learn (local outlier factor with ``novelty=True``) or of PyOD; anything with ``fit``
         and ``score_samples``, larger for typical rows, or ``decision_function``, of PyOD's sign for theirs.
     cv : float in (0, 1), int of 2 or more, or "jackknife+", default=0.5
-        Share of the training rows that is set aside, or number of folds.
+        Share of the training rows that is held out, or number of folds.
     contamination : float in (0, 1), default=0.1
         Rows with a p-value of at most this are -1 in ``predict``: of typical new rows this share, or less.
     random_state : int, RandomState instance or None, default=None
         Draws the parts.
     ratio : function or None, default=None
-        Of rows (n, d) the density of typical new rows over that of training rows, up to a factor, (n,), finite and at
-        least 0, where the two are not drawn alike. A left-out row then counts with its ratio, and the 1 of a new row is
-        its own. For a split. If ratios are wrong by factors between a and b, b / a times the stated shares are proven.
+        Returns for rows (n, d) the density of typical new rows divided by that of training rows, up to a factor: (n,),
+        finite, at least 0. For new rows with another distribution than the training rows. Left-out rows are then
+        weighted by their ratio, and the new row by its own. For a split only. If ratios are wrong by factors between a
+        and b, b / a times the stated shares are proven.
 
     References
     ----------
@@ -235,11 +235,10 @@ def typicality(detector: Any, X: Array) -> Array:
 
 
 def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int = 20) -> Array:
-    """Return how much more typical each row would be with another value in one column, shape (n, d), at least 0.
-
-    Each column of each row of X (n, d) is replaced by ``tried`` values of the typical rows ``known`` (m, d), evenly
-    spaced in their order; the entry is the best score so found less the row's own. The largest entry of a row names the
-    column that makes it novel. A row that breaks a relation of two columns has both.
+    """Return how much more typical each row would be with another value in one column, shape (n, d), at least 0. Each
+    column of each row of X (n, d) is replaced by ``tried`` values of the typical rows ``known`` (m, d), evenly spaced
+    in their order. The result is the best score found minus the row's own score. The largest entry of a row is the
+    column that makes it novel. If a row breaks a relation of two columns, both are large.
 
     ``detector`` is fitted, as in :class:`ConformalDetector`; n d ``tried`` rows are scored.
 

@@ -62,7 +62,7 @@ NORMS = ("l2", "linf")
 
 @dataclass
 class CertifiedRadius:
-    """Radii inside which the prediction cannot change, 0 where nothing is certified, inf where it is proven constant.
+    """Radii within which the prediction cannot change: 0 if nothing is proven, inf if the model is proven constant.
 
     Parameters
     ----------
@@ -83,33 +83,34 @@ def certified_radius(
     norm: str | None = None,
     scale: ArrayLike | None = None,
 ) -> CertifiedRadius:
-    """Return for each row of X a radius inside which no input gets another prediction.
+    """Return for each row of X a radius within which no input changes the prediction.
 
     Parameters
     ----------
     model : fitted classifier
-        A kernel expansion with stationary, linear, polynomial (of degree 3 or an even one) or summed kernels: of this
-        package, scikit-learn's SVC, linear classifiers and KernelRidge on -1 and +1, also behind Nystroem features,
-        scalers, PCA, TruncatedSVD, selection, SimpleImputer, polynomial features and a ColumnTransformer of these; or
-        an MLPClassifier behind them, by bounds of its layers. Or trees that :func:`buttress.attacks.exact` knows, by
-        the sum of what each can lose; their l_2 radii are those of l_inf.
+        A kernel expansion with stationary, linear, polynomial (of degree 3 or an even degree) or summed kernels: of
+        this package, scikit-learn's SVC, linear classifiers and KernelRidge on -1 and +1. An MLPClassifier, by bounds
+        of its layers. Both may be in a pipeline after Nystroem features, scalers, PCA, TruncatedSVD, selection,
+        SimpleImputer, polynomial features and a ColumnTransformer of these. Or trees that
+        :func:`buttress.attacks.exact` supports, by the sum of what each tree can lose; their l_2 radii are those of
+        l_inf.
     X : array of shape (n, d)
     bounds : (low, high) or None
-        Box that the inputs stay in, as for the attacks: numbers, or arrays that broadcast to X. It must hold X.
+        Box of allowed inputs, as for the attacks: numbers, or arrays that broadcast to X. It must contain X.
     effort : int
-        Parts of the region that branch and bound looks at, a row and norm, which enlarges the radii; worth it for few
-        columns. A thousand take .1 s with 100 centres and 2 columns, 3 s with 30. Of trees a fortieth of them, rounded
-        up, is looked at for each of 40 radii.
+        Parts of the region that branch and bound searches for each row and norm. More parts give larger radii; this is
+        useful with few columns. A thousand take .1 s with 100 centres and 2 columns, 3 s with 30. For trees each of 40
+        radii gets a fortieth, rounded up.
     norm : {"l2", "linf"} or None
-        Work on this norm alone. The other's radii then follow from it, as |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
+        Compute radii in this norm only. The other radii then follow from |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
     scale : array of shape (d,) or (1, d), or None
-        One number >= 0 a column: the radii are multiples of them, and columns of 0 stay.
+        One number >= 0 for each column: the radii are multiples of these numbers, and columns with 0 do not move.
 
     Returns
     -------
     CertifiedRadius
-        With arrays ``l2`` and ``linf`` of shape (n,). Both are proofs, up to rounding that is allowed for: no attack
-        succeeds inside them. They say nothing about whether the prediction is right.
+        With arrays ``l2`` and ``linf`` of shape (n,). Both are proven, rounding included: no attack succeeds within
+        them. They do not say whether the prediction is right.
 
     Raises
     ------
@@ -164,23 +165,24 @@ def certified_within(
     threat: ThreatModel | None = None,
     effort: int = 100,
 ) -> NDArray[np.bool_]:
-    """Say for which rows of X no input within ``eps`` gets another prediction; cheaper than their radii.
+    """Return for which rows of X no input within ``eps`` changes the prediction. This is cheaper than radii.
 
     Parameters
     ----------
     model, X, bounds
         As in :func:`certified_radius`.
     eps : float, array of shape (n,) or array of shape (1, d)
-        Radius, >= 0, in the units of X: one, one a row, or one a column.
+        Radius, >= 0, in the units of X: one number, one for each row, or one for each column.
     norm : {"linf", "l2", "l1"}
-        In "l1" linear models are certified exactly, others by the l_2 ball, which holds the l_1 ball.
+        In "l1" linear models are certified exactly, others by the l_2 ball, which contains the l_1 ball.
     threat : ThreatModel or None
-        What may be done to each column, in place of eps, norm and bounds. Every way to swap its categories is proven
-        in the ball of its numbers, up to 10,000 ways; of more a warning says that not all were tried. Moves in steps
-        are proven as if any move were allowed.
+        What may be done to each column, instead of eps, norm and bounds. Every way to swap categories is proven in the
+        ball of the numbers, up to 10,000 ways; with more, a warning says that not all were tried. Moves in steps are
+        proven as if any move were allowed.
     effort : int
-        Parts of the region that branch and bound looks at, of each row that is not proven without, and rival; all ways
-        to swap share them. It gives up where halving gains little: of wide rows. 0 is without, and much faster.
+        Parts of the region that branch and bound searches, for each rival and each row that is not proven without it;
+        all ways to swap share them. It gives up early if halving gains little, as with many columns. 0 is without
+        branch and bound, and much faster.
 
     Returns
     -------

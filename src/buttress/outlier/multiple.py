@@ -51,7 +51,7 @@ class MultiKernelSVDD(BallDetector):
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
       sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved to a stated gap. gamma_p is
       proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
-    - ``objective="uniform"``: all weights are 1/m, the mean to compare others with. For other weights use SVDD with
+    - ``objective="uniform"``: all weights are 1/m, for comparison. For other weights use SVDD with
       ``Combination(kernels, weights)``.
 
     Parameters

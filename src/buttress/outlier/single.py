@@ -39,9 +39,9 @@ class SVDD(BallDetector):
     """Support vector data description: the smallest soft ball around the rows, exact, with an optimality gap.
 
     Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c. The weights w are
-    scaled to sum to n. About a share nu of the rows is outside the ball; ``contamination`` says how far out an outlier
-    is. For a kernel that depends only on x - z, the decision set is that of scikit-learn's OneClassSVM; for others,
-    such as the polynomial kernel, it is different.
+    scaled to sum to n. About the share nu of the rows is outside the ball. ``contamination`` decides which rows
+    ``predict`` calls outliers. For a kernel that depends only on x - z, the boundary is that of scikit-learn's
+    OneClassSVM; for others, such as the polynomial kernel, it is different.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class SVDD(BallDetector):
     degree, gamma, coef0
         Parameters of a kernel given by name, as in scikit-learn. ``gamma="auto"``, the default, is 1 / m for rbf, with
         m the median squared distance from a row to the third nearest of the different rows, and as wide for the other
-        functions of a distance; the rest have ``"scale"``. Scale the columns before: the distance counts them alike.
+        functions of a distance; the rest have ``"scale"``. Scale the columns first: the distance treats them alike.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, > 0: libsvm's measure, in units of the mean squared distance
         to the centre. Of more than 200 / nu rows no squared distance violates its condition by more than ``tol`` / 100
@@ -71,11 +71,11 @@ class SVDD(BallDetector):
     cache_size : float, default=200
         Megabytes of kernel rows to keep.
     max_iter : int or None, default=None
-        Most pair updates, after which a begun block is finished.
+        Most pair updates; a started block is finished.
     max_time : float or None
-        Most seconds. Where they are up before a ball of all rows is known, the model is that of 500 of them: the others
-        count as rows of weight 0, and ``dual_gap_`` is NaN. Where they are up before the gap is proven, ``proof_`` says
-        so. Checks, ``gamma="auto"`` and a correction by ``indefinite`` come before.
+        Most seconds. If they end before a ball of all rows is known, the model is fitted to 500 rows: the others have
+        weight 0, and ``dual_gap_`` is NaN. If they end before the gap is proven, ``proof_`` says so. Checks,
+        ``gamma="auto"`` and a correction by ``indefinite`` run before the limit applies.
     progress : bool, default=False
         Show a progress line.
 

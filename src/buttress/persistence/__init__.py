@@ -67,20 +67,20 @@ class FileContent:
 def save(model: object, path: StrPath, *, key: bytes | None = None) -> None:
     """Write a fitted estimator or a kernel of this package to one file, whole or not at all.
 
-    Before anything is written, the bytes are read back to a model, which must hold what this one holds.
+    Before anything is written, the bytes are loaded again and compared with the model.
 
     Parameters
     ----------
     model : estimator or kernel
-        Of this package; also scikit-learn's whose state is arrays and plain values: pipelines, preprocessing, text and
-        column selectors, feature selection, PCA, calibration, linear models and others, the list being
-        ``persistence/classes.py``. Of a search such as GridSearchCV the best estimator is saved.
+        Of this package, or of scikit-learn if its state is arrays and plain values: pipelines, preprocessing, text and
+        column selectors, feature selection, PCA, calibration, linear models and others (listed in
+        ``persistence/classes.py``). Of a search such as GridSearchCV the best estimator is saved.
     path : str or path
-        Replaced if it exists; its mode is kept, and a symbolic link goes on pointing where it did. A device or a pipe
+        Replaced if it exists; its mode is kept, and a symbolic link still points to the same file. A device or a pipe
         is written to.
     key : bytes or None
-        At least 16 secret bytes, such as ``secrets.token_bytes(32)``, with which the file is signed (HMAC-SHA256): only
-        who has them can write a file that ``load(path, key=key)`` takes.
+        At least 16 secret bytes, such as ``secrets.token_bytes(32)``, to sign the file (HMAC-SHA256): only someone with
+        the key can write a file that ``load(path, key=key)`` accepts.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def load(
     max_bytes : int, default=2**32
         Largest file to read. Reading takes at most four times the length of the file and 200 MB of memory.
     key : bytes or None
-        The key the file was signed with; a file that was not is then refused.
+        The key that signed the file; other files are then refused.
     pickle_can_run_any_code_and_i_trust_this_file : bool, default=False
         Also read a pickle. Unpickling runs whatever its author put into it; only for files you made yourself.
 

@@ -25,7 +25,7 @@ class Table:
     Parameters
     ----------
     name : str
-        What the join calls it; a table may take part twice under two names.
+        Its name in the join; a table may take part twice under two names.
     source : frame, path, list of paths, or (connection, table name)
         A pandas, polars or Arrow frame, a polars LazyFrame, an Arrow dataset, a DuckDB relation or a Spark frame; the
         path of a Parquet or CSV file, a pattern such as ``"part-*.parquet"``, or a list of files; or a table of a
@@ -41,11 +41,11 @@ class Table:
         A column that says when each row became known, dates or numbers. A join's ``as_of`` leaves out rows by it, and
         :class:`EntityFeatures` orders them.
     order : str or None
-        A second column, dates or numbers, that orders rows of the same ``time``: where ``time`` is a day, a number that
-        grows within it. NULL is before all else.
+        A second column, dates or numbers, that orders rows of the same ``time``: for example a number that grows within
+        a day. NULL comes first.
     delay : str or None
-        How much later than its ``time`` a row became known, as ``"30d"`` (s, min, h, d, w), or a number as text where
-        times are numbers: a label that is settled a month after the event. All words of time count from then.
+        How much later than its ``time`` a row became known, such as ``"30d"`` (s, min, h, d, w), or a number as text if
+        times are numbers; for a label that is known a month after the event. All words of time count from then.
 
     Examples
     --------
@@ -157,19 +157,18 @@ class Join:
     tables : list of Table
     on : list of pairs
         ``("loan.account_id", "account.account_id")`` for columns that must be equal; two pairs between the same tables
-        make a composite key; ``("loan.account_id", "account.account_id", "left")`` keeps loans without an account,
-        whose account features then count as zero. Nothing joins because names are equal. NULL keys match nothing.
+        make a composite key; ``("loan.account_id", "account.account_id", "left")`` keeps loans without an account, and
+        sets their account features to zero. Equal names alone join nothing. NULL keys match nothing.
     using : list of str
         Names of key columns that are equal in every table that has them, as USING in SQL.
     max_bag_rows : int, default=10_000_000
-        Most rows a bag of keys may have that is joined beforehand because the join is cyclic; in a database, a group of
-        tables. With ``as_of`` also most rows of a table, each once for every date that asks for its key and sees it.
+        Most rows of a bag of keys, which is joined first because the join is cyclic; in a database, of a group of
+        tables. With ``as_of`` also the most pairs of a table's rows with the dates that see them.
     as_of : str or None
-        ``"loan.date"``, a column of the label's table: each of its rows is joined only to rows whose table's ``time``,
-        and ``delay``, is before it, and :class:`EntityFeatures` uses only these. Rows of a table without a ``time``
-        count as always known. ``"all"`` says that all rows are meant although tables have a ``time``: a picture as of
-        today, whose features know what came after a label was given. Without one, tables with a ``time`` are
-        refused.
+        ``"loan.date"``, a column of the label's table: each of its rows is joined only to rows with a ``time`` (plus
+        ``delay``) before it, and :class:`EntityFeatures` uses only these. Rows of a table without a ``time`` count as
+        always known. ``"all"`` uses all rows, so features may use what happened after the label. Without ``as_of``,
+        tables with a ``time`` are refused.
 
     Examples
     --------

@@ -31,12 +31,12 @@ from buttress.solvers.run import SharedBudget
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, RobustKernelMachine):
-    """Kernel classification fitted to the rows whose labels are right, without being given which or how many.
+    """Kernel classification that finds wrong labels by itself, and fits the rows whose labels are right.
 
-    One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
-    makes the labels likeliest given the scores of each row under the fit without it. The labels that are then likelier
-    wrong than right are the rows named; all rows are fitted again, these as the likeliest other class. Scores of 3
-    to 12 classes are mixed, A'f(x) + b, where that explains the labels decisively better by Schwarz's criterion.
+    Each class has one score, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels maximises
+    the likelihood of the labels, given the leave-one-out scores of each row. Rows whose label is more likely wrong than
+    right are named. All rows are fitted again, the named ones with the most likely other class. Scores of 3 to 12
+    classes are mixed, A'f(x) + b, if this explains the labels decisively better by Schwarz's criterion.
 
     On landmark features, for many rows, the scores minimise
     -sum_i log(sum_k q_ik R_ky) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), R_kc the rate of label c in true class k.
@@ -44,20 +44,20 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
-        Share of corrupt rows; rows that no other row resembles count towards a number given.
+        Share of corrupt rows. A number includes rows that no other row resembles.
     alpha : "auto" or float, default="auto"
-        Ridge, > 0; chosen by leave-one-out likelihood of the labels when ``"auto"``, on landmark features by that of
-        a fifth of the rows, held out.
+        Ridge, > 0. ``"auto"`` chooses it by the leave-one-out likelihood of the labels; on landmark features by that of
+        a held-out fifth of the rows.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
-        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
-        Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
-        lengths stands for d.
+        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``. If
+        rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared lengths
+        replaces d.
     n_landmarks : "auto" or int, default="auto"
-        Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
-        it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.
+        Nystroem landmarks. ``"auto"`` is exact up to 3,000 rows, and 1,000 landmarks above; with ``max_time`` there are
+        fewer if time is short, about sqrt(max_time / (2e-9 n)) for n rows.
     max_time : float or None, default=None
-        Seconds after which no more fits begin; what is then known stays. A few fits are always made.
+        Seconds after which no more fits start; the best so far is kept. A few fits are always made.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None

@@ -39,38 +39,37 @@ from buttress.solvers.run import SharedBudget
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, RobustKernelMachine):
-    """Kernel ridge regression fitted to the good rows, without being given which or how many they are.
+    """Kernel ridge regression that finds corrupt rows by itself, and fits the good ones.
 
-    Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good. It comes from a
-    mixture of Student's t and a wide outlier density for the residual of each row under the fit without it. If the
-    mixture predicts unseen rows hardly better than plain kernel ridge does, the data are treated as clean and the plain
-    fit is kept.
+    Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2, where g_i is the probability that row i is good. g_i comes
+    from a mixture of Student's t and a wide outlier density for the leave-one-out residuals. If the mixture explains
+    left-out rows hardly better than plain kernel ridge, the data count as clean, and the plain fit is kept.
 
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
         Share of corrupt rows; with a number given there is no guard for clean data.
     alpha : "auto" or float, default="auto"
-        Ridge, > 0, in KernelRidge's units; chosen by leave-one-out error of the good rows when ``"auto"``.
+        Ridge, > 0, in KernelRidge's units. ``"auto"`` chooses it by the leave-one-out error of the good rows.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
-        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
-        Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
-        lengths stands for d. ``kernel="columns"``, of dense X, is the RBF kernel with a weight for each column, plus a
-        linear kernel. Both are learned by the gradient of the leave-one-out error of the rows as they are believed,
-        on at most 1,000 of them; the fit is then made again from these (with no corrupt rows where the first one took
-        none as corrupt), and kept where its law makes left-out rows likelier. ``"auto"`` is ``"columns"`` for dense X
-        where gamma is ``"auto"``, else ``"rbf"``, which takes about half of the time.
+        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``. If
+        rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared lengths
+        replaces d. ``kernel="columns"``, for dense X, is the RBF kernel with a weight for each column, plus a linear
+        kernel. Both are learned by gradient steps on the leave-one-out error of at most 1,000 rows, weighted by g_i.
+        Then the fit is repeated with them (without corrupt rows if the first fit found none), and kept if it makes
+        left-out rows more likely. ``"auto"`` is ``"columns"`` if X is dense and gamma is ``"auto"``, otherwise
+        ``"rbf"``, which takes about half of the time.
     n_starts : int, default=6
         Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
-        Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
-        it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.
+        Nystroem landmarks. ``"auto"`` is exact up to 3,000 rows, and 1,000 landmarks above; with ``max_time`` there are
+        fewer if time is short, about sqrt(max_time / (2e-9 n)) for n rows.
     max_iter : int, default=40
         Most iterations of the mixture fit.
     max_time : float or None, default=None
-        Seconds after which no more iterations begin and no ridge is chosen; what is then known is fitted. A few fits
-        are always made.
+        Seconds after which no more iterations start and no ridge is chosen; the best so far is fitted. A few fits are
+        always made.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None

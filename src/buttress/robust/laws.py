@@ -55,24 +55,24 @@ class TargetsJudged(RowsJudged):
 
 
 def label_law(pred_probs: MatrixLike, y: VectorLike, *, classes: VectorLike | None = None) -> LabelsJudged:
-    """Return which labels are wrong and how many are, from probabilities of any model that has not seen the row.
+    """Find wrong labels, and estimate how many there are, from the out-of-sample probabilities of any model.
 
-    The law is that of :class:`RobustKernelClassifier`. A label is wrong with probability rho, and then any of the
-    other classes; or there is a rate for each pair of true class and label. A right one follows the probabilities, made
-    sharper or flatter as a whole: they need not be calibrated. Rates and sharpness are learned from the labels, and
-    what is returned is the mean over all of them, weighted by their likelihood.
+    The model of the labels is that of :class:`RobustKernelClassifier`. A label is wrong with probability rho, and is
+    then any of the other classes; or each pair of true class and label has its own rate. A right label follows the
+    given probabilities, made sharper or flatter by one temperature, so they need not be calibrated. Rates and
+    temperature are learned from the labels. The result is the mean over their values, weighted by the likelihood.
 
     Parameters
     ----------
     pred_probs : array of shape (n, C)
-        P(class) of each row under a model fitted without it, as ``cross_val_predict(..., method="predict_proba")``
-        returns. A model that has seen the labels agrees with the wrong ones, and they are not found.
+        P(class) of each row from a model fitted without it, as ``cross_val_predict(..., method="predict_proba")``
+        returns. A model that has seen the wrong labels agrees with them, so they are not found.
     y : array of shape (n,)
-        The labels given.
+        The given labels.
     classes : array of shape (C,) or None, default=None
-        The class of each column. None for the names of a frame's columns where these are the labels of y, else for
-        the sorted labels of y. Of one that no label has, next to no probability changes nothing; more of it makes the
-        share of wrong labels come out low.
+        The class of each column. None: the column names of a frame if these are the labels of y, otherwise the sorted
+        labels of y. A class without labels is harmless if its probabilities are almost 0; otherwise the estimated share
+        of wrong labels is too low.
 
     Returns
     -------
@@ -165,20 +165,20 @@ def _check_chances(chances: Array) -> None:
 
 
 def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
-    """Return which targets are wrong and how many are, from predictions of any model that has not seen the row.
+    """Find wrong targets, and estimate how many there are, from the out-of-sample predictions of any model.
 
-    The law is that of :class:`RobustKernelRegressor`: errors of good rows follow Student's t, which may be skewed,
-    those of corrupt rows a wide density. How wide and how many is learned from the errors; probabilities are the mean
-    over the laws, weighted by their likelihood. Good errors that grow with the prediction are not allowed for: a
-    model was fitted to the corrupt rows too, and where it follows them its errors grow in the same way.
+    The model of the errors is that of :class:`RobustKernelRegressor`: errors of good rows follow Student's t, which may
+    be skewed, errors of corrupt rows a wide density. Widths and shares are learned from the errors; probabilities are
+    means over their values, weighted by the likelihood. Errors of good rows must not grow with the prediction: the
+    model was fitted to the corrupt rows too, and its errors grow where it follows them.
 
     Parameters
     ----------
     predictions : array of shape (n,)
-        What a model fitted without the row predicts for it, as ``cross_val_predict`` returns. Fit one that a few large
-        targets do not move, such as a forest or the absolute error.
+        Predictions of a model fitted without the row, as ``cross_val_predict`` returns. Use a model that a few large
+        targets do not change much, such as a forest or one with absolute loss.
     y : array of shape (n,)
-        The targets given.
+        The given targets.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
         ``outlier_proba`` (n,) that the target is wrong, ``inlier_mask`` (n,), ``contamination`` (the share of wrong
         targets), ``contamination_interval`` (2,), ``sigma`` (n,) and ``scale``; ``named(fdr)`` (n,).
 
-    Warns where the targets named may be genuine: nearly all on one side, or where many targets are equal.
+    Warns if the named targets may be right: if nearly all lie on one side, or many targets are equal.
 
     Raises
     ------

@@ -93,15 +93,15 @@ class RobustLinearRegressor(PlaneValues, Documented, CallbackSupportMixin, Regre
        the bisquare did not reject are fitted again by ridge regression, weighted by the probability that they are good.
        This is repeated while left-out rows become much more likely.
 
-    With more than 1,000 rows a random 1,000 choose the start. Plain ridge regression is kept where it explains left-out
-    rows as well by a law without corrupt rows, which may be skewed: decisively better if rows would be named, and with
-    fewer than three rows a coefficient also if only a little worse. Rows with equal x are left out together, and a
-    warning is given for rows that are almost equal to another.
+    With more than 1,000 rows a random 1,000 choose the start. Plain ridge regression is kept if it explains left-out
+    rows as well, by a distribution without corrupt rows that may be skewed. If rows would be named, it must be
+    decisively better; with fewer than three rows for each coefficient it may be a little worse. Rows with equal x are
+    left out together, and a warning is given for rows that are almost equal to another.
 
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
-        Share of corrupt rows; ``"auto"`` resists up to 45 per cent. With a number there is no guard for clean data.
+        Share of corrupt rows. ``"auto"`` tolerates up to 45 per cent. With a number there is no guard for clean data.
     alpha : float, default=1.0
         Ridge, > 0, on coefficients in units of the columns' robust scales, and on the intercept, measured from the
         median of y. It is multiplied by s^2 / (s^2 + |b|^2), s the scale of the errors and b the coefficients of the S
@@ -114,8 +114,7 @@ class RobustLinearRegressor(PlaneValues, Documented, CallbackSupportMixin, Regre
     max_iter : int, default=100
         Most iterations of steps 2 and 3.
     max_time : float or None, default=None
-        Seconds after which no more starts or iterations begin, of the search either; the best fit so far is judged and
-        kept, with a warning.
+        Seconds after which no more starts or iterations begin; the best fit so far is kept, with a warning.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None

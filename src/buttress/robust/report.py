@@ -50,17 +50,17 @@ OF_ROWS = (
     Attribute("contamination_", "real",
               meaning="Share of corrupt rows: the mean of ``outlier_proba_``, or the number given."),
     Attribute("contamination_interval_", "real", "2",
-              "Meant to hold the share with probability .9, as far as corrupt rows contradict the others: those within "
-              "the noise, or near a border, cannot be counted. In trials it did so in .81 of fits to labels and .85 of "
-              "fits to numbers, less those near a border or with heavy tails. From the likelihood of all shares; the "
-              "lower end is 0 where the plain fit stays."),
-    Attribute("agreement_", "real", "n_rows", "Share of the fits tried that judge the row as ``inlier_mask_`` does."),
+              "Meant to hold the share with probability .9, if corrupt rows contradict the others: those within the "
+              "noise, or near a border, cannot be counted. In trials it did in .81 of fits to labels and .85 of fits "
+              "to numbers, without trials near a border or with heavy tails. From the likelihood of all shares; the "
+              "lower end is 0 if the plain fit is kept."),
+    Attribute("agreement_", "real", "n_rows", "Share of the fits tried that agree with ``inlier_mask_`` on the row."),
     Attribute("row_keys_", "real", "n_rows",
               "One number a row, by which :func:`outlier_report` recognises the training rows."),
     Attribute("clean_", "bool", meaning="Whether no row is named, and nothing was trimmed or relabelled."),
-    Attribute("n_iter_", "count", meaning="Iterations of the fit that stands."),
+    Attribute("n_iter_", "count", meaning="Iterations of the final fit."),
     Attribute("converged_", "bool",
-              meaning="Whether they ended of themselves: not by ``max_iter``, ``max_time``, a callback or Ctrl-C."))
+              meaning="False if ``max_iter``, ``max_time``, a callback or Ctrl-C ended them."))
 
 
 def of_rows_given(model: Model, rows: slice | Rows, n: int) -> Model:
@@ -98,18 +98,16 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
 
     Rows are sorted by their probability, rounded to the hundredth, then by how far off they are.
 
-    Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
-    the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
-    ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
-    ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does;
-    0 where only the final fit judges it so, which was refined, or chosen for its likelihood, after they ended),
-    and for a classifier ``isolated``: no other row resembles this one, so ``expected`` says nothing, and
-    ``probability`` is the mean over the other rows. A row that ``sample_weight`` counts is one row, with weight 0 none.
-
-    Two columns are about X alone, for a wrong entry of X seldom shows in the target: ``x_pvalue``, how often an
-    ordinary row is as far out of line with its own columns as this one, and ``x_columns``, the names (or numbers) of
-    the columns at fault where that is below .05, the worst first. For sparse X and precomputed kernels they are NaN
-    and empty.
+    Columns: ``row`` (the index label of a pandas frame, otherwise the row number); ``given`` and ``expected`` target
+    (what a fit without the row predicts); ``sigmas`` (regression: given minus expected, in standard deviations) or
+    ``margin`` (classification: score of the given label minus the best other score); ``probability`` that the row is
+    corrupt; ``agreement`` (share of the starts of the search, or of the ridges tried, that agree with the final fit
+    about the row; 0 if none does, because the final fit was refined later); for a classifier ``isolated``: no other row
+    resembles this one, so ``expected`` has no meaning, and ``probability`` is the mean over the other rows. A row with
+    a ``sample_weight`` is one row, with weight 0 none. Two columns describe X alone, because a wrong entry of X seldom
+    shows in the target: ``x_pvalue``, how often the columns of an ordinary row disagree as much as here, and
+    ``x_columns``, the unusual columns (names or numbers) if the p-value is below .05, the worst first. For sparse X and
+    precomputed kernels they are NaN and empty.
 
     Parameters
     ----------
@@ -117,21 +115,20 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
         Or a Pipeline that ends in one. ``x_columns`` are then the columns of X, before any step.
     X, y : the training data it was fitted to, in the same order
     fdr : float in (0, 1) or None, default=None
-        Report as many of the likeliest rows as can be such that, by their probabilities, at most this share of them is
-        right, and none that is likelier right than corrupt; None reports all. Isolated rows are left out then: nothing
-        is known of them. The share is as true as the probabilities are, and they are too small for targets a little off
-        and for labels flipped next to a border; docs/suspicious-rows/measured.md measures what is returned.
+        Report as many of the most probable rows as possible, so that by their probabilities at most this share of them
+        is right, and only rows with a probability above one half; None reports all. Isolated rows are then left out,
+        because nothing is known about them. The share is only as good as the probabilities: these are too small for
+        targets a little off, and for labels flipped next to a border (docs/suspicious-rows/measured.md).
 
     Returns
     -------
     DataFrame or dict
-        A pandas or polars frame if X, or else y, is one, a pandas one with the index of its rows; otherwise a dict of
-        NumPy arrays, which any frame library takes as it is.
+        A pandas frame (with the index of its rows) or polars frame if X or y is one, otherwise a dict of NumPy arrays.
 
     Raises
     ------
     ValueError
-        For an estimator without leave-one-out results, or rows other than it was fitted to, or in another order.
+        For an estimator without leave-one-out results, or if X and y are not its training data in the same order.
 
     Examples
     --------

@@ -31,67 +31,70 @@ class SVC(ExactClassifier):
     """Kernel support vector classifier, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
-    decomposition of its dual; more than two classes are split into pairs that vote, as in libsvm, or into one problem
-    a class. All problems share one cache of kernel rows.
+    decomposition of its dual. More than two classes are split into pairs that vote, as in libsvm, or into one problem
+    for each class. All problems share one cache of kernel rows.
 
     Parameters
     ----------
     C : float or "loo", default=1.0
-        "loo" chooses, from .1 to 100, by the probability that a row left out is misclassified. A number is the weight
-        of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the widest
-        margin 1/||w|| (weights then say only which rows count).
+        A number is the weight of the hinge losses against the norm, > 0. ``numpy.inf`` is the hard margin: no loss at
+        all, the widest margin 1/||w|| (only rows of weight 0 are then ignored). "loo" chooses from .1 to 100, by the
+        probability that a left-out row is misclassified.
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
-        function of two arrays (n, d), (m, d) that returns (n, m). ``"columns"``, of dense X, is the RBF kernel with a
-        weight for each column, plus a linear kernel, both learned by the leave-one-out error of kernel ridge on the
-        labels of at most 1,000 rows; ``expansion_.kernel`` holds them.
+        function of two arrays (n, d), (m, d) that returns (n, m). ``"columns"``, for dense X, is the RBF kernel with a
+        weight for each column, plus a linear kernel. Both are learned by the leave-one-out error of kernel ridge on at
+        most 1,000 rows; ``expansion_.kernel`` holds them.
     degree, gamma, coef0
-        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``, or ``"loo"`` to be
-        chosen like C.
+        Parameters of a kernel given by name, as in scikit-learn. gamma is a number, ``"scale"``, ``"auto"``, or
+        ``"loo"``: chosen like C.
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
     gap : float or None, default=None
-        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), computed in float64:
-        for large n, where the last digits are not needed. None asks for ``tol`` and a gap of 1e-3. Of no effect with an
-        indefinite kernel, which has no gap.
+        Stop as soon as the duality gap, computed in float64, is at most this share of the primal objective, in (0, 1):
+        for large n, if the last digits are not needed. None asks for ``tol`` and a gap of 1e-3. It has no effect with
+        an indefinite kernel, which has no gap.
     cache_size : float, default=200
-        Megabytes of kernel rows to keep (the n^2 kernel values are never held unless they fit).
+        Megabytes of kernel rows to keep.
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     max_iter : int or None, default=None
-        Most pair updates per problem, after which a begun block is finished; None, or -1 as in scikit-learn, for
-        libsvm's guard of max(10 million, 100 n).
+        Most pair updates per problem; a started block is finished. None, or -1 as in scikit-learn, is libsvm's limit of
+        max(10 million, 100 n).
     max_time : float or None
         Most seconds of the whole fit.
     solver : {"auto", "smo", "ipm"}, default="auto"
-        "smo" improves pairs; "ipm" is an interior-point method for up to 3,000 rows, whose iterations do not depend on
-        C or the scale of the data; "auto" starts with pairs and changes over where they stall.
+        "smo" updates pairs of coefficients; "ipm" is an interior-point method for up to 3,000 rows, whose number of
+        iterations does not depend on C or the scale of the data; "auto" starts with pairs, and changes to "ipm" if they
+        stall.
     multi_class : {"ovo", "ovr"}, default="ovo"
-        Beyond two classes: one problem a pair of classes, which vote, or one a class against the rest.
+        With more than two classes: one problem for each pair of classes, which vote, or one for each class against the
+        rest.
     indefinite : {"warn", "raise", "clip", "flip"}, default="warn"
-        For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices): solve to a
-        stationary point with a warning and no optimality gap, refuse, or change the spectrum of the Gram matrix (up to
-        5,000 rows): negative eigenvalues to 0, or to their absolute values, which is the Krein-space machine.
+        For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices). "warn": a
+        stationary point, with a warning and without an optimality gap. "raise": an error. "clip", "flip": negative
+        eigenvalues of the Gram matrix (up to 5,000 rows) become 0, or their absolute values, which is the Krein-space
+        machine.
     warm_start : bool, default=False
         Start from the previous fit's solution if it had as many rows; they should be the same rows in the same order.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Shape of the decision function for more than two classes: one column a class (votes, ties broken by the
-        scores) or one a pair.
+        Shape of the decision function for more than two classes: one column for each class (votes, ties broken by the
+        scores) or for each pair.
     break_ties : bool, default=False
         Predict the largest "ovr" decision value instead of the first class with the most votes; refused with "ovo".
     shrinking, verbose, random_state, probability
-        scikit-learn's: of no effect on the model, but that ``verbose`` shows progress too, and last digits may differ
-        then. Nothing is drawn at random, and probabilities are always there.
+        Accepted as in scikit-learn, without effect on the model; ``verbose`` shows progress, and last digits may then
+        differ. Nothing is drawn at random, and probabilities are always available.
     device : str or None, default=None
-        Compute kernel matrices with torch on this device, such as "cuda" (``pip install buttress[torch]``), of dense
-        rows and a kernel that depends on a distance or an inner product; None is numpy. The model holds numpy arrays.
+        Compute kernel matrices with torch on this device, such as "cuda" (``pip install buttress[torch]``): for dense
+        rows and a kernel that depends on a distance or an inner product. None is numpy. The model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
     checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+        Folder in which the fit saves its state every few seconds, to continue if its process is killed.
     resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
+        True: continue from ``checkpoint``, to the same bits, or start if it is empty. "approximately" accepts other
+        versions or threads.
 
     References
     ----------
@@ -282,8 +285,8 @@ def svc_path(
 
     Ctrl-C ends the path: the models that are ready are returned, with a warning.
 
-    The kernel rows are computed once for all of them (as far as ``cache_size`` goes), and each fit starts from the
-    solution before it, scaled to the C of its own, so that a path in increasing order is the fastest.
+    The kernel rows are computed once for all of them (as far as ``cache_size`` allows). Each fit starts from the
+    solution before it, scaled to its own C, so a path in increasing order is the fastest.
 
     Parameters
     ----------
@@ -292,7 +295,7 @@ def svc_path(
     Cs : sequence of float
         Finite and > 0.
     **parameters
-        Of :class:`SVC`, but no checkpoint, and gamma is no ``"loo"``.
+        Of :class:`SVC`, except checkpoint and ``gamma="loo"``.
 
     Examples
     --------

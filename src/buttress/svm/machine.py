@@ -48,8 +48,8 @@ OF_MACHINES = (
               "An upper bound of the objective above at this model; a number for one problem, else one a problem."),
     Attribute("dual_objective_", "real", "one or n_problems", "A lower bound of the optimum."),
     Attribute("dual_gap_", "real", "one or n_problems",
-              "How far above the optimum this model can be at most. It is bounded by itself, and less than their "
-              "difference. NaN for an indefinite kernel."),
+              "Upper bound of how far the objective is above the optimum; at most the difference of the two. NaN for "
+              "an indefinite kernel."),
     PROOF,
     Attribute("converged_", "bool",
               meaning="Whether ``tol`` was met and the gap as computed is at most 1e-3 of the primal objective (of an "

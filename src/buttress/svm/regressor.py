@@ -169,7 +169,7 @@ class SVR(ExactRegressor):
     epsilon : float, default=0.1
         Half the width of the tube without loss, >= 0, in the units of y.
     kernel : str, kernel object or function, default="rbf"
-        As in :class:`SVC`; also degree, coef0, and gamma, which is no ``"loo"``.
+        As in :class:`SVC`; also degree, coef0, and gamma (but not ``"loo"``).
     tol : float, default=1e-3
         Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
     gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress, shrinking, verbose

@@ -103,8 +103,8 @@ class Budget:
     Parameters
     ----------
     by : float or str
-        At most so much, in the column's units, or as in ``"0.5 sd"`` in standard deviations of the rows that
-        :meth:`ThreatModel.on` is given.
+        The largest move, in the column's units, or, as in ``"0.5 sd"``, in standard deviations of the rows given to
+        :meth:`ThreatModel.on`.
     step : float
         Moves are multiples of it: 1 for whole numbers. 0 for any move.
     direction : {"both", "up", "down"}
@@ -144,17 +144,17 @@ class Budget:
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """What an attacker may do to a row: move numbers within a ball, and swap a few cells of categories beside it.
+    """What an attacker may do to a row: move numbers within a ball, and swap a few categories.
 
-    Columns that it does not name are fixed.
+    Columns that are not named are fixed.
 
     Parameters
     ----------
     numbers : mapping of column to float, str or Budget
         How far each may be moved: in its units, or as in ``"0.5 sd"``.
     categories : mapping of column to list
-        What a cell may become, such as ``[0, 1]``; an empty list is what :meth:`on` finds in the column. A tuple of
-        columns is swapped together: a list of tuples.
+        The values that a cell may become, such as ``[0, 1]``; an empty list means the values that :meth:`on` finds in
+        the column. A tuple of columns is swapped together: its values are a list of tuples.
     one_hot : list of lists of columns
         Groups of 0/1 columns, swapped together: one becomes 1 and the others 0.
     most_swaps : int

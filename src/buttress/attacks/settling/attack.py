@@ -143,18 +143,17 @@ def exact(
     Parameters
     ----------
     model : fitted classifier
-        A decision tree, random forest, extremely randomised trees, bagged trees, gradient boosting (also by
-        histograms) of scikit-learn; LightGBM's or XGBoost's classifier, of numbers; a regressor of these kinds fitted
-        to -1 and +1, by the sign of what it predicts; or a linear model of scikit-learn or of this package; each also
-        behind scalers.
+        scikit-learn's decision tree, random forest, extremely randomised trees, bagged trees or (histogram) gradient
+        boosting; LightGBM's or XGBoost's classifier on numbers; a regressor of these kinds fitted to -1 and +1, used by
+        its sign; or a linear model of scikit-learn or of this package. Each may be in a pipeline after scalers.
     X, y, eps, norm, bounds, threat, return_info
-        As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are settled together.
+        As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are searched together.
     max_time : float
-        Seconds a row for the programs of trees.
+        Most seconds for each row, for the mixed-integer programs of trees.
     max_work : float or None
-        For trees, the leaves that a box reaches times the nodes of their programs' branch and bound, of all rows
-        together: about a tenth of a millisecond each, and the same on any machine. Before a program 3,000 parts of
-        the box are looked at, which takes a few milliseconds and settles most rows.
+        For trees, a limit of work that is the same on any machine: leaves that a box reaches times nodes of branch and
+        bound in the programs, for all rows together; about a tenth of a millisecond each. Before a program 3,000 parts
+        of the box are searched, which takes a few milliseconds and decides most rows.
 
     Returns
     -------

@@ -74,26 +74,26 @@ def training_flips(
     threshold: float | None = None,
     sample_weight: VectorLike | None = None,
 ) -> TrainingFlips:
-    """Return for each row of X the fewest training labels whose change would change its predicted class.
+    """Return for each row of X the fewest wrong training labels that would change its predicted class.
 
     Parameters
     ----------
     model : fitted classifier or regressor
         ``LeastSquaresClassifier``, scikit-learn's ``RidgeClassifier``; ``KernelRidge``, ``Ridge``, ``LinearRegression``
         and ``GaussianProcessRegressor(optimizer=None)`` on two numbers, as classifiers at a threshold. Alone or behind
-        steps of a pipeline that read no labels.
-        Of two classes also ``SVC``, this package's or scikit-learn's, and ``LinearSVC``, from one refit a label:
-        ``needed`` is then only a lower bound, with an intercept 2 at most (``certificates/training/hinge.py``).
+        steps of a pipeline that read no labels. For two classes also ``SVC`` of this package or scikit-learn, and
+        ``LinearSVC``, by one fit for each label: ``needed`` is then only a lower bound, with an intercept at most 2
+        (``certificates/training/hinge.py``).
     X_train, y_train : arrays of shape (n, d) and (n,)
         What it was fitted to.
     X : array of shape (m, d)
     flips : numbers
         For which ``survives`` is asked.
     costs : array of shape (n,) or None
-        Of a wrong label, > 0, inf for one that is trusted; ``needed`` is then the least sum. Exact for small whole
-        numbers.
+        Cost of each wrong label, > 0, inf for a trusted label; ``needed`` is then the least total cost. Exact for small
+        whole numbers.
     directions : pairs or None
-        (label given, label in truth): only such errors are thought possible.
+        (given label, true label): only these errors are possible.
     eligible : bool array of shape (n,) or None
         Which labels may be wrong.
     threshold : float or None

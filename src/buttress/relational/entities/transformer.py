@@ -49,10 +49,10 @@ from buttress.solvers.run import all_or_nothing
 class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
-    Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it
-    is; the join is never made. Where pairs close a circle through the label's table, of the two tables beside that the
-    one declared last is tied: its rows agree with the table before it and with the label's row. Without rows in a
-    table, counts, sums and shares are 0, and other features missing.
+    Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where the
+    table is. The join is never materialised. If pairs form a circle through the label's table, two tables have a pair
+    with the label's table. The one declared last is tied: its rows agree with the table before it and with the label's
+    row. For an entity without rows, counts, sums and shares are 0, and other features are missing.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     max_categories : int, default=20
         Values of a text column that have a share, or a column of the entity's own row: the most frequent ones.
     missing : {"mean", "zero", "nan"}, default="mean"
-        What stands for a missing value: the mean of the feature in training, 0, or NaN for models that take it.
+        Replaces a missing value: the mean of the feature in training, 0, or NaN for models that accept it.
     engine : {"auto", "memory", "sql"}, default="auto"
-        Where tables are aggregated: on their columns in use, which a DuckDB of our own reads, or as one SELECT in the
-        database that holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
+        Where tables are aggregated: in our own DuckDB, which reads the columns in use, or by one SELECT in the database
+        that holds them all. "auto" takes the database if these columns exceed ``memory_limit`` megabytes.
     memory_limit : float, default=4000
-        Megabytes that a DuckDB of our own works in, and spills to disk beyond; your connection keeps its own limit.
-        Beside, ``transform`` holds keys and dates of its rows, and once its answer, 8 bytes a number.
+        Megabytes of our own DuckDB, which then spills to disk; your connection keeps its own limit. In addition
+        ``transform`` holds keys and dates of its rows, and its result, 8 bytes for each number.
 
     Notes
     -----
     ``fit`` and ``transform`` take rows of the label's table, or only these columns, in any order: a frame, or an array
-    in the order of ``feature_names_in_``. The other tables are read anew each time. Where no entity in training has
-    more than one row of a table, its mean, sum, min, max and last are one feature, named after the first of them.
+    in the order of ``feature_names_in_``. The other tables are read again each time. If no entity in training has more
+    than one row of a table, its mean, sum, min, max and last are one feature, named after the first of them.
 
     Examples
     --------
