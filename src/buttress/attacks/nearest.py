@@ -20,7 +20,7 @@ from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rng, 
 from buttress.attacks.ball import Ball
 from buttress.attacks.chain import Pullback
 from buttress.attacks.gradient import generator
-from buttress.attacks.problem import Closest, Problem, pose
+from buttress.attacks.problem import Closest, AttackProblem, pose
 from buttress.attacks.targets import Target
 from buttress.scores import Scorable
 
@@ -92,7 +92,7 @@ def carlini_wagner(
 
 
 def along_gradients(
-    problem: Problem, rng: Rng, *, kappa: float = 0.0, steps: int = 100, rounds: int = 9,
+    problem: AttackProblem, rng: Rng, *, kappa: float = 0.0, steps: int = 100, rounds: int = 9,
     learning_rate: float | None = None,
 ) -> Closest:
     """Return what :func:`carlini_wagner` meets."""
@@ -157,7 +157,7 @@ def zoo(
 
 
 def along_coordinates(
-    problem: Problem, rng: Rng, *, kappa: float = 0.0, steps: int, rounds: int, coordinates: int = 128,
+    problem: AttackProblem, rng: Rng, *, kappa: float = 0.0, steps: int, rounds: int, coordinates: int = 128,
     learning_rate: float | None, h: float | None,
 ) -> Closest:
     """Return what :func:`zoo` meets."""
