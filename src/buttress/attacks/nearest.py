@@ -20,7 +20,7 @@ from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, Rng, 
 from buttress.attacks.ball import Ball
 from buttress.attacks.chain import Pullback
 from buttress.attacks.gradient import generator
-from buttress.attacks.problem import Closest, AttackProblem, pose
+from buttress.attacks.problem import AttackProblem, Closest, pose
 from buttress.attacks.targets import Target
 from buttress.scores import Scorable
 
