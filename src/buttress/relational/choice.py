@@ -106,7 +106,10 @@ def choose_oracle(join: Join, model: Parameters, held: ExitStack) -> tuple[Margi
     held.enter_context(one_snapshot(join.connections))
     large = model.engine == "auto" and needed_megabytes(join, join.check(), outside_only=True) > model.memory_limit
     if model.engine in ("sql", "stream") or large:
-        oracle = sql_oracle(join, model)
+        memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
+        oracle = SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
+                           class_weight=model.class_weight, memory=memory, encoding=model._encoding(),
+                           keep=model.engine == "sql")
         if model.objective == "mean":
             check_means(oracle.label_rows(), oracle.plan.width, model)
             here = oracle.label_means()
@@ -139,14 +142,6 @@ def memory_oracle(plan: Plan, model: Parameters) -> MarginOracle:
         check_means(plan.base_rows[plan.label_table], plan.width, model)
         return listed_oracle(*label_means(plan))
     return grid_oracle(plan, listed=model.n_samples, memory=model.memory_limit)
-
-
-def sql_oracle(join: Join, model: Parameters) -> SqlOracle:
-    """Return the plan and oracle inside the database."""
-    memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
-    return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                     class_weight=model.class_weight, memory=memory, encoding=model._encoding(),
-                     keep=model.engine == "sql")
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ class Dialect:
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``random`` is in [0, 1); ``backslash`` says that it
     escapes in text; ``type_of`` is a value's type as text; ``quantile`` interpolates; ``moment`` makes of a time
     microseconds since 1970 and fails at infinity; ``array`` makes of numbers one value, ordered by the first, then the
-    second, and ``item`` reads one; ``local`` is a time without a time zone, ``instant`` one with it; ``keeps_order``:
-    rows leave a join as they came in; ``hashed`` makes of values a whole number of 64 bits, mixed so that sums tell
-    rows apart.
+    second, and ``item`` reads one; ``local`` is a time without a time zone, ``instant`` one with it; ``hashed``
+    makes of values a whole number of 64 bits, mixed so that sums tell rows apart.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Dialect:
     split: str = ""
     local: str = "TIMESTAMP"
     instant: str = "TIMESTAMP WITH TIME ZONE"
-    keeps_order: bool = False
     hashed: str = ""
 
     def quote(self, identifier: str) -> str:
@@ -97,7 +95,7 @@ class Dialect:
         return "'" + (value.replace("'", "\\'") if self.backslash else value.replace("'", "''")) + "'"
 
 
-DUCKDB = Dialect("DuckDB", '"', "DOUBLE", keeps_order=True, hashed="CAST(hash(hash({})) AS HUGEINT)")
+DUCKDB = Dialect("DuckDB", '"', "DOUBLE", hashed="CAST(hash(hash({})) AS HUGEINT)")
 POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", text_type="TEXT", type_of="CAST(pg_typeof({}) AS TEXT)",
                    quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})",
                    moment="CAST(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS BIGINT) AS DOUBLE PRECISION)",

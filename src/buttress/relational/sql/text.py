@@ -189,28 +189,17 @@ def counting_pass(tree: SqlTree, betas: Sequence[Array], step: float) -> str:
     number = tree.dialect.number
     for i in reversed(tree.order):
         share = f"CAST(FLOOR(({score(tree, i, betas[i])}) / {number(step)} + {number(0.5)}) AS BIGINT) AS bin"
-        parts += rows_of(tree, i, [*feature_columns(tree, i), share], _clustered(tree, i))
+        parts += rows_of(tree, i, [*feature_columns(tree, i), share])
         parts.append(f"{tree.prefix}m{i} AS ({_message(tree, i)})")
     return f"WITH {', '.join(parts)} SELECT * FROM {tree.prefix}m{tree.root}"
 
 
-def rows_of(tree: SqlTree, i: int, columns: Sequence[str], order: str = "") -> list[str]:
+def rows_of(tree: SqlTree, i: int, columns: Sequence[str]) -> list[str]:
     """Return the expressions t<i>, a node's rows, and f<i>, the number of rows of its subtree per key, where needed."""
-    parts = [f"{tree.prefix}t{i} AS ({base(tree, i, ', '.join(columns))}{order})"]
+    parts = [f"{tree.prefix}t{i} AS ({base(tree, i, ', '.join(columns))})"]
     if tree.per_label_row and i != tree.root:
         parts.append(f"{tree.prefix}f{i} AS ({fan_out(tree, i)})")
     return parts
-
-
-def _clustered(tree: SqlTree, i: int) -> str:
-    """Return the ORDER BY that brings rows together whose pairs with a child's entries share a key, or none.
-
-    A database that keeps this order while it joins then adds pairs up in few places of its memory at a time.
-    """
-    node = tree.nodes[i]
-    by = node.shared if node.parent >= 0 else [a for c in node.children[:0:-1] for a in tree.nodes[c].shared]
-    wanted = tree.dialect.keeps_order and node.children and by
-    return f" ORDER BY {', '.join(f'k{a}' for a in by)}" if wanted else ""
 
 
 def weight_columns(tree: SqlTree, i: int) -> list[str]:
