@@ -301,13 +301,15 @@ def attack(
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
     from buttress.audit.models.attacking import attack as attacked
+    from buttress.audit.models.attacking import default_threat, pose
 
     declared = declared_in(threat)
     loaded = _loaded(model, data)
     columns, y, target = _labelled(loaded, str(data), target, file_format)
     with ctrl_c():
-        found = attacked(loaded, columns, y, target, radii, rows=rows, seed=seed,
-                         swaps=1 if swaps is None else swaps, threat=declared)
+        posed = pose(loaded, columns, y, target)
+        allowed = default_threat(posed, 1 if swaps is None else swaps) if declared is None else declared
+        found = attacked(posed, allowed, radii, rows=rows, seed=seed)
     complain_of(loaded, columns)
     typer.echo(_as_lines(found))
     if fail_under is not None and found.attacked[-1] < fail_under:
