@@ -92,8 +92,7 @@ def audit(
     options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
                       metric, declared_in(threat), tuple(drop or ()))  # checked before the data are read
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
-    table, settled, made = (drawn.table, drawn.task, None) if drawn is not None else read_table(
-        data, target, file_format, task.value, test, drop or [])
+    table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
     with ctrl_c(), progress() as (report, tell):
@@ -104,12 +103,14 @@ def audit(
 
 def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
-    drop: Sequence[str] = (),
+    drawn: "Sample | None" = None, drop: Sequence[str] = (),
 ) -> tuple["Table", str, "EntityFeatures | None"]:
-    """Return the table of DATA, the task, and of a join the features that were learned.
+    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn.
 
     Columns to ``drop`` are no features.
     """
+    if drawn is not None:
+        return drawn.table, drawn.task, None
     if is_join(data):
         from buttress.audit.reading.entities import read_entities
 
