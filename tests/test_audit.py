@@ -22,7 +22,7 @@ from buttress.audit.measurements import MEASUREMENTS
 from buttress.audit.measurements import scores as score_stage
 from buttress.audit.measurements.attacked import MOVED
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
-from buttress.audit.measuring.fits import as_good, better_than_guessing, judged_by, recommended, simplest
+from buttress.audit.measuring.fits import as_good, better_than_guessing, deciding_columns, recommended, simplest
 from buttress.audit.measuring.measurement import Measured
 from buttress.audit.measuring.split_table import SplitPart, split_table
 from buttress.audit.measuring.suspicion import Verdicts, judge, nearest, suspects
@@ -439,7 +439,7 @@ def test_planted_faults_count_only_where_they_were_found():
                                        (wrong, 0.1, ["as_is", "noise_30"])):
         measured.verdicts = Verdicts(none, none, probability, none, none > 0, np.zeros((9, 1), int), 0.1, False,
                                      (low, 0.3))
-        assert judged_by(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
+        assert deciding_columns(SimpleNamespace(classifies=False, decides="as_is"), measured) == expected
 
 
 def test_a_machine_for_wrong_targets_is_recommended_where_it_clearly_beats_all_others_and_only_there():

@@ -114,9 +114,6 @@ def _why(name: str, evidence: Evidence) -> str:
     return "None is clearly better here."
 
 
-INTERVAL = {True: "95% Clopper-Pearson over held-out rows", False: "95% bootstrap over held-out rows"}  # of classes
-
-
 def conclude(
     split: SplitTable, measured: Measured, checks: Sequence[Check] = (), against: Comparison | None = None,
     seconds: float = 0.0,
@@ -142,7 +139,7 @@ def conclude(
         code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),
         data={"source": table.origin[0] or table.origin[1], "target": table.target_name, "rows": len(table),
               **split.sides, "numeric": list(table.numeric), "categorical": list(table.categorical)},
-        settings=_settings(split, INTERVAL[split.classifies]), findings=findings,
+        settings=_settings(split), findings=findings,
         gain=measured.gain, labels=measured.labels, along=measured.along,
         associations=measured.associations, precision=measured.precision,
         by_class=_by_class(split, measured, best or plain),
@@ -166,7 +163,7 @@ def _by_class(split: SplitTable, measured: Measured, name: str) -> dict[str, Cla
                                    share(y == label, answers == label)) for label in np.unique(y).tolist()}
 
 
-def _settings(split: SplitTable, interval: str) -> Json:
+def _settings(split: SplitTable) -> Json:
     options = split.options
     threat = options.threat
     return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature",
@@ -175,7 +172,8 @@ def _settings(split: SplitTable, interval: str) -> Json:
                       "of gradient boosting on numbers without gaps exact, as far as the planned work goes; numeric "
                       "features only",
             "swaps": options.swaps, "effort": str(options.effort), "max_time": options.max_time,
-            "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore), "interval": interval,
+            "rows": options.rows, "seed": options.seed, "ignore": list(options.ignore),
+            "interval": f"95% {'Clopper-Pearson' if split.classifies else 'bootstrap'} over held-out rows",
             "groups": options.groups, "time": options.time, "drop": list(options.drop), "metric": str(split.metric)}
 
 

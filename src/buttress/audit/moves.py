@@ -17,7 +17,7 @@ from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.move_space import Axis, MoveSpace, SpaceRows, chosen, names_of
 from buttress.audit.options import Options
-from buttress.audit.reading.table import check_there
+from buttress.audit.reading.entries import check_there
 from buttress.threats.moves import Group
 
 Change = tuple[int, float]  # of a cell: its place, and what it becomes

@@ -19,7 +19,6 @@ JUDGED = "judged.parquet"
 SAMPLE = 20_000  # rows of a folder that are read whole by default: an audit of 20 columns then takes minutes
 LANDMARKS = 500  # by default: ten million rows x 20 take some minutes
 OF_FILES = ("file_format", "test", "drop")  # options of a table in one file
-OF_FOLDERS = ("sample", "landmarks")
 Data = Annotated[str, typer.Argument(
     help="A CSV or Parquet file, a folder of Parquet files larger than memory, a join in a TOML file, or a bundled set "
          "such as breast_cancer.")]
@@ -38,10 +37,10 @@ def check_options(context: typer.Context, data: str, *of_tables: str) -> bool:
     given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
     if "threat" in given and (told := [name for name in ("eps", "swaps") if name in given]):
         raise ValueError(f"--threat says what is moved and swapped, in place of --{told[0]}. Leave one of them out.")
-    folder, join = is_folder(data), is_join(data)
+    folder, join, of_folders = is_folder(data), is_join(data), ("sample", "landmarks")
     kind = "a folder or pattern of files" if folder else "a join" if join else "one table"
     for name in given:
-        if name in (of_tables if folder else (*OF_FOLDERS, *OF_FILES) if join else OF_FOLDERS):
+        if name in (of_tables if folder else (*of_folders, *OF_FILES) if join else of_folders):
             raise ValueError(f"{data!r} is {kind}, of which --{name.removeprefix('file_').replace('_', '-')} is not "
                              "known. Leave it out.")
     return folder

@@ -247,16 +247,12 @@ def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, 
 
         return predict_file(model, data), []
     from buttress.audit.models.answering import predictions, remarks
-
-    if made is not None:
-        from buttress.audit.reading.entities import entities_to_predict
-
-        rows = entities_to_predict(str(data), made)
-        return {**rows.keys, **predictions(model, rows.columns)}, list(remarks(model, rows.columns).values())
+    from buttress.audit.reading.entities import entities_to_predict
     from buttress.audit.reading.source import read_file
 
-    columns = read_file(str(data), file_format)
-    return predictions(model, columns), list(remarks(model, columns).values())
+    rows = None if made is None else entities_to_predict(str(data), made)
+    keys, columns = ({}, read_file(str(data), file_format)) if rows is None else (rows.keys, rows.columns)
+    return {**keys, **predictions(model, columns)}, list(remarks(model, columns).values())
 
 
 def _loaded(path: Path, data: Path) -> "Predictor":
@@ -300,14 +296,14 @@ def attack(
                          f"{swaps}{'' if threat is None else f' and {threat}'}.")
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
-    from buttress.audit.models.attacking import attack as attacked
+    from buttress.audit.models import attacking
 
-    declared = declared_in(threat)
-    loaded = _loaded(model, data)
+    loaded, declared = _loaded(model, data), declared_in(threat)
     columns, y, target = _labelled(loaded, str(data), target, file_format)
     with ctrl_c():
-        found = attacked(loaded, columns, y, target, radii, rows=rows, seed=seed,
-                         swaps=1 if swaps is None else swaps, threat=declared)
+        posed = attacking.pose(loaded, columns, y, target)
+        allowed = declared or attacking.default_threat(posed, 1 if swaps is None else swaps)
+        found = attacking.attack(posed, allowed, radii, rows=rows, seed=seed)
     complain_of(loaded, columns)
     typer.echo(_as_lines(found))
     if fail_under is not None and found.attacked[-1] < fail_under:

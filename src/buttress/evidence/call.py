@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from buttress._checks import check_number
 from buttress._types import Labels
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.threatened import Units, behind
 from buttress.audit.models.answering import rows_for
-from buttress.audit.models.attacking import attack, default_threat, pose
+from buttress.audit.models.attacking import Posed, attack, default_threat, pose
 from buttress.audit.models.table_model import TableModel, codes_of, labelled
 from buttress.audit.reading.table import targets_as_before
 from buttress.evidence.certificates import as_csv, prove_labels, prove_optimum, prove_rows
@@ -53,12 +52,9 @@ def of_numbers(y: Labels, predicted: Labels, seed: int) -> list[Statement]:
                       "if the mean of these rows were predicted for every row", seed)]
 
 
-def under_attack(
-    model: object, columns: Mapping[str, object], y: ArrayLike, target: str, threat: ThreatModel | None, eps: float,
-    seed: int,
-) -> Statement:
+def under_attack(posed: Posed, allowed: ThreatModel, eps: float, seed: int) -> Statement:
     """Return the accuracy that an attack leaves: the true one is no larger."""
-    found = attack(model, columns, y, target, [eps], rows=len(np.asarray(y, dtype=object)), seed=seed, threat=threat)
+    found = attack(posed, allowed, [eps], rows=len(posed.y), seed=seed)
     rows = found.rows
     blind = ". The attack was blind: near most rows no score changed, so this says nothing" if found.blind[-1] else ""
     cell = accuracy(np.arange(rows) < round(found.attacked[-1] * rows))
@@ -199,7 +195,7 @@ def _of_classifier(
         goals = codes_of(model, training[1], target)
         proofs["optimum"] = prove_optimum(fitted, old, goals)
         proofs["labels"] = prove_labels(fitted, old, goals, _as_fitted(model, columns)[1], words)
-    measured = [*of_labels(labels, given), under_attack(model, columns, y, target, threat, share, seed)]
+    measured = [*of_labels(labels, given), under_attack(posed, allowed, share, seed)]
     rows = {"row": list(range(len(labels))), "label": labels.tolist(), "prediction": given.tolist(),
             "radius": radii.radius or [None] * len(labels)}
     return _Evidence(proofs, measured, rows, text, _units(posed.units), {ROWS: as_csv(posed.X, labels)})

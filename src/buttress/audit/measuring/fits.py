@@ -102,7 +102,7 @@ def recommended(split: SplitTable, measured: Measured) -> str | None:
     able = [name for name in split.unfitted if name not in measured.unattacked and name in better]
     good = as_good({name: _losses(split, measured, name) for name in able}, split.classifies, split.test.together,
                    2.0 if split.metric == Metric.rmse else 1.0)
-    return simplest(good, measured, judged_by(split, measured), split.classifies) if good else None
+    return simplest(good, measured, deciding_columns(split, measured), split.classifies) if good else None
 
 
 def _losses(split: SplitTable, measured: Measured, name: str) -> NDArray[np.float64]:
@@ -136,7 +136,7 @@ def as_good(
     return good
 
 
-def judged_by(split: SplitTable, measured: Measured) -> list[str]:
+def deciding_columns(split: SplitTable, measured: Measured) -> list[str]:
     """Return the columns that count among equals: scores as they are and moved, and planted faults that were found."""
     verdicts = measured.verdicts
     found = verdicts is not None and verdicts.wrong.any() and verdicts.interval[0] >= 0.01 and not verdicts.misleading()

@@ -57,7 +57,7 @@ def units_of(prepare: Any, numeric: Sequence[str], categorical: Collection[str])
     return Units(mean, scale, scale, dict(zip(categorical, levels, strict=True)), native)
 
 
-def behind(threat: ThreatModel, units: Units, X: Array | None = None) -> ThreatModel:
+def behind(threat: ThreatModel, units: Units, X: Array) -> ThreatModel:
     """Return the same threat to the columns that the estimator takes, by place; rows X of these must be within it."""
     measured = [*threat.budgets, *(name for group in threat.one_hot for name in group)]
     wrong = [name for name in measured if name not in units.scale]
@@ -73,7 +73,7 @@ def behind(threat: ThreatModel, units: Units, X: Array | None = None) -> ThreatM
         by = float(budget.by) if share is None else share * units.deviation[name]
         low, high = (units.within(name, end) for end in (budget.low, budget.high))
         scale = units.scale[name]
-        if X is not None and ((X[:, place[name]] < low) | (X[:, place[name]] > high)).any():
+        if ((X[:, place[name]] < low) | (X[:, place[name]] > high)).any():
             raise ValueError(f"The threat keeps {name!r} from {budget.low:g} to {budget.high:g}, and some rows are not "
                              "within. Widen low and high, or leave these rows out.")
         numbers[place[name]] = Budget(by / scale, budget.step / scale, budget.direction, low, high)

@@ -13,8 +13,7 @@ from buttress._suggest import listed
 from buttress._types import Labels
 from buttress.audit.measuring.cells import shown
 from buttress.audit.models.table_model import TableModel
-from buttress.audit.reading.entries import python_times
-from buttress.audit.reading.table import check_there
+from buttress.audit.reading.entries import check_there, python_times
 from buttress.files.disk import write_bytes
 from buttress.persistence import FileContent
 

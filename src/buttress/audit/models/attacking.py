@@ -24,8 +24,6 @@ from buttress.audit.reading.table import MISSING, numbers_of
 from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 
-ROWS = 500  # drawn of more: a 95% interval of an accuracy is then at most .09 wide
-
 
 @dataclass
 class Robustness:
@@ -56,19 +54,11 @@ class Posed:
     units: Units
 
 
-def attack(
-    model: object, columns: Mapping[str, object], y: ArrayLike, target: str, eps: Sequence[float], *, rows: int = ROWS,
-    seed: int = 0, swaps: int = 1, threat: ThreatModel | None = None,
-) -> Robustness:
+def attack(posed: Posed, allowed: ThreatModel, eps: Sequence[float], *, rows: int, seed: int) -> Robustness:
     """Attack a fitted classifier on labelled rows under multiples of a threat; the rows as they came are put in front.
 
-    By default numbers are moved by ``eps`` standard deviations, whole ones by whole numbers, and at most ``swaps``
-    columns of 0 and 1 and categories are swapped besides.
-
-    Raises ValueError for regressions, models without scores, and data that do not suit the model.
+    Of more than so many ``rows`` some are drawn.
     """
-    posed = pose(model, columns, y, target)
-    allowed = default_threat(posed, swaps) if threat is None else threat
     inner = behind(allowed, posed.units, posed.X)
     if len(posed.X) > rows:
         chosen = np.sort(np.random.default_rng(seed).choice(len(posed.X), rows, replace=False))
@@ -88,7 +78,10 @@ def attack(
 
 
 def default_threat(posed: Posed, swaps: int) -> ThreatModel:
-    """Return the threat to the columns of the table by default, in standard deviations of the training rows."""
+    """Return the threat to the columns of the table by default, in standard deviations of the training rows.
+
+    Numbers move, whole ones by whole numbers, and at most ``swaps`` columns of 0 and 1 and categories are swapped.
+    """
     numbers: dict[Any, float | str | Budget] = {}
     categories: dict[Any, list[Any]] = {}
     for name, column in zip(posed.units.numeric, posed.X.T, strict=False):
@@ -103,7 +96,10 @@ def default_threat(posed: Posed, swaps: int) -> ThreatModel:
 
 
 def pose(model: object, columns: Mapping[str, object], y: ArrayLike, target: str) -> Posed:
-    """Return the estimator, its rows in standard deviations and their classes."""
+    """Return the estimator, its rows in standard deviations and their classes.
+
+    Raises ValueError for regressions, models without scores, and data that do not suit the model.
+    """
     if isinstance(model, TableModel):
         if model.task != "classification":
             raise ValueError(f"The model predicts numbers ({model.target}). Attacks are on classifiers.")

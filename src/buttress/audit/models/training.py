@@ -101,8 +101,6 @@ def texts_of(source: str, target: str, file_format: str | None, y: Any) -> dict[
     options = {name: value for name, value in csv_options(path).items()
                if name not in ("decimal_comma", "infer_schema_length")}
     frame = pl.read_csv(path if packing(path) is None else unpacked(path).read(), infer_schema=False, **options)
-    counts: dict[str, Counter[str]] = {}
-    for value, text in zip(values, frame[target].to_list(), strict=True):
-        if text is not None:
-            counts.setdefault(str(value), Counter())[text.strip()] += 1
-    return {value: found.most_common(1)[0][0] for value, found in counts.items()}
+    pairs = Counter((str(value), text.strip()) for value, text in zip(values, frame[target].to_list(), strict=True)
+                    if text is not None)
+    return dict(pair for pair, _ in reversed(pairs.most_common()))  # the last of a class stays

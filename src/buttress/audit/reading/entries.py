@@ -10,6 +10,7 @@ missing; taken as texts, one word would turn the best feature into an identifier
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._state import Attribute, State
+from buttress._suggest import listed, near
 from buttress._types import Labels
 
 EXACT = 2**53  # whole numbers up to here are float64 numbers
@@ -44,6 +46,15 @@ class Texts:
     def spread(self, values: NDArray[np.generic], missing: object) -> Labels:
         """Return for each row the entry of ``values`` that belongs to its text."""
         return np.append(values, np.array([missing], dtype=values.dtype))[self.codes]
+
+
+def check_there(needed: Iterable[str], columns: Iterable[str], whose: str, why: str) -> None:
+    """Raise ValueError where columns are lacking: of what data they are, and ``why`` they are needed."""
+    there = list(columns)
+    missing = [name for name in needed if name not in set(there)]
+    if missing:
+        raise ValueError(f"{whose} lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which {why}."
+                         f"{near(missing[0], there)} They have {listed(there, 20)}.")
 
 
 def as_array(column: Any) -> NDArray[Any]:

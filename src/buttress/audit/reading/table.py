@@ -4,7 +4,7 @@ Loads scikit-learn only to prepare the features, so that the command refuses unu
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -184,15 +184,6 @@ def check_named(name: str, columns: Mapping[str, object], option: str) -> None:
     if name not in columns:
         raise ValueError(f"{option} names the column {name!r}, which is not among the features."
                          f"{near(name, list(columns))} The columns are {', '.join(map(repr, columns))}.")
-
-
-def check_there(needed: Iterable[str], columns: Iterable[str], whose: str, why: str) -> None:
-    """Raise ValueError where columns are lacking: of what data they are, and ``why`` they are needed."""
-    there = list(columns)
-    missing = [name for name in needed if name not in set(there)]
-    if missing:
-        raise ValueError(f"{whose} lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which {why}."
-                         f"{near(missing[0], there)} They have {listed(there, 20)}.")
 
 
 def taken(column: object, part: slice | NDArray[np.intp]) -> object:
