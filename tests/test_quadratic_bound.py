@@ -39,8 +39,9 @@ def lowest(lead, region, seed, points=4000):
 
     best = moves[np.argsort(values(moves))[:5]]
     for _ in range(30):
-        many = lead[np.zeros(len(best), dtype=int)]
-        best = np.clip(best - 0.3 * half * np.sign(many.gradient(region.anchor + best)), -half, half)
+        steep = lead.kernels[0][0].gradient(region.anchor + best, lead.centers, np.repeat(lead.weights, len(best), axis=0))
+        steep = steep if lead.tilt is None else steep + lead.tilt
+        best = np.clip(best - 0.3 * half * np.sign(steep), -half, half)
         moves = np.vstack([moves, best])
     return values(moves).min()
 
