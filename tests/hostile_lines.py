@@ -77,8 +77,8 @@ class Case:
                     np.array([float(squared_norm(self.kernel, Z, w)) * (1 + 1e-15)]), tilt=tilt)
         f += Decimal(float(lead.bias[0]))
         region = self.attacker.region(self.row[None], np.array([self.radius]))
-        grown = f * self.grown(region.anchor[0], x)  # beside a linear part the better one of two units is taken
-        yield "lines", float(relaxed(lead, region)[0][0]), grown if tilt is None else max(f, grown)
+        grown = f * self.grown(region.anchor[0], x)  # beside a linear part it is a sum of lines, in its own unit
+        yield "lines", float(relaxed(lead, region)[0][0]), grown if tilt is None else f
         second = second_order(lead, self.row[None], self.attacker.scale) if self.attacker.low is None else None
         if second is not None:
             bound = float(second.bound(np.array([self.radius]), self.attacker.norm)[0])

@@ -21,10 +21,10 @@ from buttress.certificates.relaxation import (
     Below,
     Lead,
     _added,
-    _grown_bias,
     _line,
     _linear,
     _refined,
+    grown_bias,
     relaxed,
 )
 from buttress.certificates.second_order import _axes, second_order
@@ -329,7 +329,7 @@ def test_a_grown_bias_is_below_it_in_numbers_of_60_digits():
             far = float(rng.uniform(0, 4 / np.sqrt(gamma)))
             move = np.array([[far * rng.random()]])
             lead = lead_of(RBF(gamma), [[0.0]], [1.0], bias)
-            line = _grown_bias(lead, gamma, np.array([gamma * far**2 * (1 + 1e-15)]), move)
+            line = grown_bias(lead, gamma, np.array([gamma * far**2 * (1 + 1e-15)]), move)
             for d in (move[0, 0], far, 0.0, far * rng.random()):
                 square = Decimal(float(d)) ** 2
                 said = Decimal(float(line.const[0])) + Decimal(float(line.bend[0])) * square

@@ -18,13 +18,12 @@ from buttress.certificates.relaxation import (
     Lead,
     RadialLines,
     _added,
-    _grown_bias,
-    _grown_linear,
     _line,
     _linear,
     _product,
     _radial,
     _refined,
+    grown_bias,
     relaxed,
 )
 from buttress.certificates.second_order import _after_second, _axes, second_order
@@ -168,29 +167,13 @@ def test_values_below_the_range_of_float64_may_be_0_in_a_model(kernel, centre):
     assert relaxed(lead, box_of([0.0], [0.0 if centre else 26.62]))[0][0] <= 0
 
 
-def test_a_linear_part_beside_a_kernel_grows_with_its_units():
-    lead = lead_of(RBF(1.0), [[0.0, 0.0, 0.0]], [1.0])
-    lead.tilt = LARGE
-    for grown in (0.0, np.log(100.0)):
-        line = _grown_linear(lead, box_of([1.0, 1.0, 1.0], [1e-9, 1e-9, 1e-9]), np.array([grown]))
-        assert line.doubt[0] >= np.exp(grown) * 4
-    lead.tilt = np.zeros((1, 3))
-    with localcontext() as context:
-        context.prec = 60
-        for grown in np.random.default_rng(0).uniform(0, 3, size=50):
-            lead.bias = np.array([-grown / 7])
-            line = _grown_linear(lead, box_of([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), np.array([grown]))
-            true = Decimal(float(lead.bias[0])) * Decimal(float(grown)).exp()
-            assert Decimal(float(line.const[0])) - Decimal(float(line.doubt[0])) <= true
-
-
 def test_a_bias_grown_by_hundreds_of_powers_of_e_is_below_itself():
     rng = np.random.default_rng(0)
     with localcontext() as context:
         context.prec = 60
         for _ in range(100):
             bias, far = float(rng.uniform(0.5, 1)), float(rng.uniform(15, 25))
-            line = _grown_bias(lead_of(RBF(1.0), [[0.0]], [1.0], bias), 1.0, np.array([far**2]), np.array([[far]]))
+            line = grown_bias(lead_of(RBF(1.0), [[0.0]], [1.0], bias), 1.0, np.array([far**2]), np.array([[far]]))
             square = Decimal(far) ** 2
             said = Decimal(float(line.const[0])) + Decimal(float(line.bend[0])) * square - Decimal(float(line.doubt[0]))
             assert said <= Decimal(bias) * square.exp()

@@ -41,35 +41,41 @@ def test_a_radius_is_the_largest_that_holds_but_for_its_share():
         return radius <= true[rows]
 
     ones = np.ones(400)
-    found = largest_that_holds(holds, 0 * ones, ones, np.inf * ones)
+    found = largest_that_holds(holds, 0 * ones, np.inf * ones)
     assert (found <= true).all()
     assert (found >= true * (1 - SHORTFALL)).all()
     assert SHORTFALL == 1e-4  # what the docstrings of radii, and tests of attacks at them, take for granted
     asked.clear()
-    some = largest_that_holds(holds, 0 * ones, np.where(true > 1, 0.0, 1.0), np.inf * ones)
+    some = largest_that_holds(holds, 0 * ones, np.where(true > 1, 0.0, np.inf))
     assert (some[true > 1] == 0).all()
     assert not (true[asked] > 1).any()
 
 
-@pytest.mark.parametrize(("start", "scale", "limit", "first", "last", "expected"), [
-    (0.0, 1.0, 2.0, 0.0, 5.0, 2.0),  # the limit holds
-    (0.0, 1.0, 8.0, 0.0, 5.0, 5.0),
-    (3.0, 0.01, np.inf, 2.5, 10.0, 10.0),  # the bound fails below what another has proven
-    (3.0, 0.01, 3.0, 0.0, 1.0, 3.0),
-    (3.0, 1.0, np.inf, 0.0, 1.0, 3.0),
-    (0.0, 100.0, np.inf, 0.0, 1.0, 1.0),
-    (4.0, 1.0, 5.0, 0.0, 4.5, 4.5)])
-def test_a_search_begins_at_what_is_known_and_ends_at_its_limit(start, scale, limit, first, last, expected):
-    found = largest_that_holds(lambda rows, radius: (radius >= first) & (radius <= last), *(
-        np.array([one]) for one in (start, scale, limit)))
+@pytest.mark.parametrize(("start", "limit", "first", "last", "expected"), [
+    (0.0, 2.0, 0.0, 5.0, 2.0),  # the limit holds
+    (0.0, 8.0, 0.0, 5.0, 5.0),
+    (3.0, np.inf, 2.5, 10.0, 10.0),  # the bound fails below what another has proven
+    (3.0, 3.0, 0.0, 1.0, 3.0),
+    (3.0, np.inf, 0.0, 1.0, 3.0),
+    (0.0, np.inf, 0.0, 1.0, 1.0),
+    (0.0, np.inf, 0.0, 1e-200, 1e-200),
+    (0.0, np.inf, 0.0, 0.0, 0.0),  # nothing holds
+    (4.0, 5.0, 0.0, 4.5, 4.5)])
+def test_a_search_begins_at_what_is_known_and_ends_at_its_limit(start, limit, first, last, expected):
+    found = largest_that_holds(lambda rows, radius: (radius >= first) & (radius <= last), np.array([start]),
+                               np.array([limit]))
     assert found[0] <= expected
     assert found[0] == expected if expected in (limit, start) else found[0] >= expected * (1 - SHORTFALL)
 
 
 def test_a_limit_that_holds_is_the_radius_whatever_fails_below_it():
-    found = largest_that_holds(lambda rows, radius: (radius < 1.5) | (radius > 2.2), np.zeros(1), np.ones(1),
-                               np.full(1, 2.5))
+    found = largest_that_holds(lambda rows, radius: (radius < 1.5) | (radius > 2.2), np.zeros(1), np.full(1, 2.5))
     assert found.tolist() == [2.5]
+
+
+def test_what_holds_without_end_ends_where_squares_of_radii_are_numbers():
+    found = largest_that_holds(lambda rows, radius: np.full(len(rows), True), np.zeros(1), np.full(1, np.inf))
+    assert 1e150 <= found[0] <= 2e150
 
 
 def stump(thresholds):
@@ -144,16 +150,6 @@ def test_a_margin_is_less_what_rounding_may_take_from_the_sizes_of_scores():
         (moves * (1 + 2 * share)).sum() * (1 + share))
 
 
-def test_units_of_moves_scale_a_lead_its_gradient_and_its_first_radius():
-    model = model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0], bias=0.1)
-    x, columns = np.array([[0.5, 0.25]]), np.array([[2.0, 0.5]])
-    rival = leads_of(model, 2).rivals(x, columns)[0]
-    e = np.exp(-0.5 * (0.25 + 0.0625))
-    g = -2 * 0.5 * e * (2 * np.array([0.5, 0.25]) - np.array([-0.5, 0.25])) * columns[0]
-    assert rival.first["l2"][0] == near(rival.margin[0] / np.linalg.norm(g))
-    assert rival.first["linf"][0] == near(rival.margin[0] / np.abs(g).sum())
-
-
 def test_a_lead_has_the_norm_weights_sizes_and_bias_of_its_contrast():
     Z, coef = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 4.0], [-2.0, 0.5]])
     expansion = KernelExpansion(RBF(0.5), Z, coef, np.array([3.0, -5.0]), np.array([[1.0, 0.0], [2.0, 7.0]]))
@@ -206,9 +202,10 @@ def test_of_three_classes_each_rival_counts_and_a_lead_of_0_is_none(monkeypatch)
     assert sorted(rival.margin[0] for rival in rivals) == pytest.approx(wanted)
     flat = replace(rivals[1], margin=np.zeros(1))
     assert leads.branched(x, [rivals[0], flat], attacker, np.array([0.25]), 5).tolist() == [0.25]
-    grown = iter([3.0, 2.0])
-    monkeypatch.setattr(module, "stretched", lambda *given: next(grown))
-    assert leads.branched(x, rivals, attacker, np.array([0.25]), 5).tolist() == [2.0]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_branched", lambda lead, Z, attacker, row, eps, most: eps <= (
+            3.0 if lead is rivals[0].lead else 2.0))
+        assert 1.98 <= leads.branched(x, rivals, attacker, np.array([0.25]), 5)[0] <= 2
     monkeypatch.setattr(module, "relaxed", lambda lead, region: (np.zeros(1), None))
     none = replace(rivals[0], second=None)
     assert not leads.holds(none, x, attacker, np.array([0]), eps).any()
@@ -238,27 +235,40 @@ def test_a_ball_covers_a_box_from_its_farthest_corner_on(norm, far):
     assert _cover(np.zeros((2, 1)), Attacker(norm, np.ones(1))).tolist() == [np.inf, np.inf]
 
 
-def test_branching_measures_moves_in_their_units_and_shares_its_effort_among_rivals(monkeypatch):
+def test_branching_shares_its_effort_among_rivals_and_a_few_tries(monkeypatch):
     from buttress.certificates import leads as module
 
-    seen = []
+    asked = []
 
-    def stretched(lead, attacker, Z, start, first, most, measure):
-        seen.append((most, measure(np.array([2.0, 2.0])), start))
-        return start + 1.0
+    def prove(lead, region, most):
+        asked.append(most)
+        return region.radius[0] <= 1.0
 
-    monkeypatch.setattr(module, "stretched", stretched)
-    model = model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0])
-    x = np.array([[0.1, 0.0]])
-    leads = leads_of(model, 2)
-    for norm, long in (("l2", np.hypot(1, 4)), ("linf", 4.0)):
-        attacker = leads.attacker(x, norm, None, np.array([2.0, 0.5]))
-        rivals = leads.rivals(x, attacker.scale)
-        seen.clear()
-        assert leads.branched(x, rivals * 2, attacker, np.array([0.25]), 5).tolist() == [1.25]
-        assert seen == [(3, near(long), 0.25)] * 2
-        rivals[0].margin[:] = 0
-        assert leads.branched(x, rivals, attacker, np.array([0.25]), 5).tolist() == [0.25]
+    monkeypatch.setattr(module, "prove", prove)
+    x, leads = np.array([[0.1, 0.0]]), leads_of(model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0]), 2)
+    attacker = leads.attacker(x, "l2", None, np.array([2.0, 0.5]))
+    rivals = leads.rivals(x, attacker.scale)
+    assert 0.99 <= leads.branched(x, rivals * 2, attacker, np.array([0.25]), 49)[0] <= 1
+    assert set(asked) == {1 + 25 // 4}
+    assert len(asked) < 30
+    asked.clear()
+    rivals[0].margin[:] = 0
+    assert leads.branched(x, rivals, attacker, np.array([0.25]), 5).tolist() == [0.25]
+    assert asked == []
+
+
+@pytest.mark.parametrize("effort", [0, 9])
+def test_a_row_is_proven_with_effort_where_lines_do_not(monkeypatch, effort):
+    from buttress.certificates import leads as module
+
+    leads, x = leads_of(model_of(RBF(0.5), [[0.0], [1.0]], [2.0, -1.0]), 1), np.array([[0.1], [0.2]])
+    rivals, attacker = leads.rivals(x, leads.scale), leads.attacker(x, "linf", None)
+    monkeypatch.setattr(module, "relaxed", lambda lead, region: (np.full(len(region.anchor), -1.0), None))
+    asked = []
+    monkeypatch.setattr(module, "prove", lambda lead, region, most: asked.append(most) or region.anchor[0, 0] < 0.15)
+    rival = replace(rivals[0], falls=None, second=None)
+    assert leads.within(x, [rival, rival], attacker, np.ones(2), effort).tolist() == [effort > 0, False]
+    assert asked == [effort] * (3 if effort else 0)  # a row that one rival takes is asked about no other
 
 
 def test_a_row_without_a_margin_is_proven_by_nothing():
@@ -268,10 +278,10 @@ def test_a_row_without_a_margin_is_proven_by_nothing():
     rivals, attacker = leads.rivals(x, leads.scale), leads.attacker(x, "linf", None)
     rows = np.array([0])
     assert leads.holds(rivals[0], x, attacker, rows, eps).all()
-    assert leads.proven(x, rivals, attacker, eps, 1, rows).all()
+    assert leads.within(x, [replace(rivals[0], falls=None)], attacker, eps, 1).all()
     rivals[0].margin[:] = 0
     assert not leads.holds(rivals[0], x, attacker, rows, eps).any()
-    assert not leads.proven(x, rivals, attacker, eps, 1, rows).any()
+    assert not leads.within(x, rivals, attacker, eps, 1).any()
     assert not leads.within(x, rivals, attacker, 0 * eps).any()
 
 

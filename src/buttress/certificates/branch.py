@@ -31,7 +31,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress._proof import sum_error
 from buttress.certificates.region import TINY, Region
-from buttress.certificates.relaxation import Exponentials, Lead, relaxed
+from buttress.certificates.relaxation import Exponentials, Lead, grown_bias, relaxed
 from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
@@ -54,14 +54,14 @@ def quadratic_bound(lead: Lead, region: Region) -> float:
         return -np.inf
     rate = np.sqrt(2 * terms.kernel.gamma)  # by it nothing has a unit: gamma**2 may be no float
     V = rate * (lead.centers - region.anchor)
-    other = terms.others(lead, region, np.zeros_like(region.anchor))
-    (known,), (slope,), (bent,) = other.const, other.slope, other.bend
+    bias = grown_bias(lead, terms.kernel.gamma, terms.grown, np.zeros_like(region.anchor))
+    (known,), (bent,) = bias.const, bias.bend
     k = _bends(U, W > 0)
-    p, s = W @ V + slope / rate, W * k / 2
+    p, s = W @ V, W * k / 2
     error = sum_error(W.size + half.size)
     const = W.sum() + known + min(bent, 0.0) * float(half @ half) * (1 + error)
-    sizes = np.abs(W) @ (1 + U + k * U**2) + np.abs(known) + np.abs(slope) @ half
-    doubt = float((terms.lost.sum(axis=1) + terms.hidden + other.doubt).sum()) + error * (sizes + np.abs(const))
+    sizes = np.abs(W) @ (1 + U + k * U**2) + np.abs(known)
+    doubt = float((terms.lost.sum(axis=1) + terms.hidden + bias.doubt).sum()) + error * (sizes + np.abs(const))
     return float(const - doubt + _lower_bound(V, s, p, rate * half, doubt - const) * (1 + error) - error * abs(const))
 
 

@@ -15,8 +15,7 @@ cubic t^3 is convex above 0 only: a tangent at tau crosses it again at -2 tau, s
 tau >= max(0, -l/2); where u < max(0, -l/2) the chord does, since t^3 - chord = (t - l)(t - u)(t + l + u) >= 0 there.
 For c_j < 0 the same is done with -t.
 
-A linear part w'x' + b is its own line. Next to one RBF kernel e^(gamma |d|^2) (w'x' + b) is at least w'x' + b, plus
-e^(gamma |d|^2) - 1 at its largest times the least w'x' + b where that is negative.
+A linear part w'x' + b is its own line; beside one an RBF kernel counts as a radial one.
 
 The sum of these is const + slope'd + bend |d|^2, whose least value over a box is a sum over columns, and over a ball
 comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the next are taken where the last was least.
@@ -99,8 +98,8 @@ class Lead:
         return lead if self.tilt is None else lead + np.einsum("ij,ij->i", self.tilt, X)
 
     def is_factored(self) -> bool:
-        """Say whether it has one kernel, of which e^(gamma |d|^2) can be taken out."""
-        return [type(kernel) for kernel, _ in self.kernels] == [RBF]
+        """Say whether it is of one kernel alone, of which e^(gamma |d|^2) can be taken out."""
+        return [type(kernel) for kernel, _ in self.kernels] == [RBF] and self.tilt is None
 
     def of_size(self) -> Array:
         """Return the sizes of the numbers summed, shape (n, m)."""
@@ -150,14 +149,8 @@ def relaxed(lead: Lead, region: Region) -> tuple[Array, Array]:
 
     A bound has the sign of what it bounds; for one RBF kernel it is in units of e^(gamma |d|^2). -inf is no bound.
     """
-    factored = lead.is_factored()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        bound, moves = _refined(_factored(lead, region) if factored else _summed(lead, region), region)
-        if factored and lead.tilt is not None:  # then neither is always the better
-            other, its_moves = _refined(_summed(lead, region), region)
-            moves = np.where((other > bound)[:, None], its_moves, moves)
-            bound = np.fmax(bound, other)
-    return bound, moves
+        return _refined(_factored(lead, region) if lead.is_factored() else _summed(lead, region), region)
 
 
 Lines = Callable[[Array], Below]  # moves (n, d) near which a line below the lead is to touch it
@@ -309,11 +302,6 @@ class Exponentials:
         hidden = 8 * TINY * size.sum(axis=1) * np.exp(grown)
         return cls(kernel, share * lead.weights * values, low, high, lost, hidden, grown)
 
-    def others(self, lead: Lead, region: Region, guess: Array) -> Below:
-        """Return what lies below the bias and the linear part, times e^(gamma |d|^2), near moves ``guess`` (n, d)."""
-        return (_grown_bias(lead, self.kernel.gamma, self.grown, guess) if lead.tilt is None else
-                _grown_linear(lead, region, self.grown))
-
 
 def _factored(lead: Lead, region: Region) -> Lines:
     """Tangents and chords of e^u for one RBF kernel, e^(gamma |d|^2) taken out of the sum."""
@@ -322,7 +310,6 @@ def _factored(lead: Lead, region: Region) -> Lines:
     high, tangent = terms.high, W > 0
     E_low, wide = np.exp(low), high - low
     fall = np.exp(high) * np.divide(-np.expm1(-wide), wide, out=np.ones_like(wide), where=wide > 0)
-    still = None if lead.tilt is None else terms.others(lead, region, np.zeros_like(anchor))
 
     def lines(guess: Array) -> Below:
         at = np.clip(rate * (guess @ Z.T - np.einsum("ij,ij->i", guess, anchor)[:, None]), low, high)
@@ -330,21 +317,12 @@ def _factored(lead: Lead, region: Region) -> Lines:
         C = W * np.where(tangent, height, fall)
         line = _line(region, Z, W * height - C * touch, C, terms.lost, rate, 1)
         line.doubt = line.doubt + terms.hidden
-        return _added([line, terms.others(lead, region, guess) if still is None else still], region)
+        return _added([line, grown_bias(lead, terms.kernel.gamma, terms.grown, guess)], region)
 
     return lines
 
 
-def _grown_linear(lead: Lead, region: Region, grown: Array) -> Below:
-    """Return lines below e^(gamma |d|^2) (w'(a + d) + b), with ``grown`` the largest gamma |d|^2."""
-    line = _linear(lead, region)
-    assert lead.tilt is not None
-    least = line.const + lead.bias + region.least(lead.tilt, line.bend)[0]
-    doubt = np.exp(grown) * (line.doubt + sum_error(0) * np.abs(lead.bias))
-    return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(grown), lead.tilt, line.bend, doubt)
-
-
-def _grown_bias(lead: Lead, gamma: float, grown: Array, guess: Array) -> Below:
+def grown_bias(lead: Lead, gamma: float, grown: Array, guess: Array) -> Below:
     """Return b + c |d|^2 below the bias times e^(gamma |d|^2): a tangent, for a negative bias the chord."""
     at, positive = gamma * (guess**2).sum(axis=1), lead.bias > 0
     touch = np.exp(at)
