@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from buttress import AdvSVM, FeatureNoiseWarning, StochasticAdvSVM, attacks
-from buttress.adversarial.stochastic import fitted_together
 from buttress.features import RandomExpansion, RandomFeatures, landmarks, nystroem, random_features
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Linear
@@ -259,33 +258,6 @@ def test_noise_of_random_features_is_warned_of_where_it_is_large():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FeatureNoiseWarning)
         StochasticAdvSVM(C=8.0, eps=0, gamma=0.5, n_features=4096, batch_size=50, random_state=0).fit(*moons(400))
-
-
-@pytest.mark.parametrize("n_features", [None, 64])
-def test_machines_fitted_together_are_those_of_their_own_fits(n_features):
-    X, y = load_digits(return_X_y=True)
-    X, y = X[y < 3] / 16, y[y < 3]
-    shared = {"norm": "l2", "gamma": 0.05, "n_features": n_features, "batch_size": 100, "random_state": 3}
-    models = [StochasticAdvSVM(**shared, C=C, eps=eps, step=step, step_size=size) for C, eps, step, size in (
-        (1.0, 0.0, "diminishing", 1.0), (8.0, 0.3, "diminishing", 0.8), (64.0, 0.2, "constant", 0.1))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FeatureNoiseWarning)
-        together = fitted_together(models, X, y)
-        apart = [model.fit(X, y) for model in models]
-    for ours, theirs in zip(together, apart):
-        assert repr(ours) == repr(theirs)
-        scores = theirs.decision_function(X)
-        np.testing.assert_allclose(ours.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())
-        np.testing.assert_allclose(ours.rkhs_norm_, theirs.rkhs_norm_, rtol=1e-5)
-        np.testing.assert_allclose(ours.predict_proba(X[:20]), theirs.predict_proba(X[:20]), atol=1e-4)
-
-
-def test_machines_that_cannot_be_fitted_together_are_told_why():
-    X, y = moons(40)
-    models = [StochasticAdvSVM(gamma=gamma) for gamma in (1.0, 2.0)]
-    with pytest.raises(ValueError, match=r"must have one gamma\. Got 1\.0 and 2\.0\. Fit them"):
-        fitted_together(models, X, y)
-    assert not hasattr(models[0], "classes_")
 
 
 def test_an_attack_draws_no_features_that_the_model_has_at_hand(monkeypatch):

@@ -198,8 +198,8 @@ def test_machines_with_the_same_features_are_trained_once_a_trial_also_after_a_k
     options = ["--short", "--attacked", "5", "--folds", "2", "--sample", "80", "--features", "32", "--nearest", "0"]
     rows = ["Natural", "adv-SVM(D)"]
     trained = []
-    once = protocol.fitted_together
-    monkeypatch.setattr(protocol, "fitted_together", lambda *given: trained.append(1) or once(*given))
+    once = protocol.all_trained
+    monkeypatch.setattr(protocol, "all_trained", lambda *given: trained.append(1) or once(*given))
 
     def scores(name, *more):
         assert main([*options, "--trials", "2", "--output", str(tmp_path / name), *more]) == 0

@@ -25,7 +25,6 @@ from buttress import attacks, load, save
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress._types import Predictor
 from buttress.adversarial import AdversarialSVC, AdvSVM, FreeRangeSVC, StochasticAdvSVM
-from buttress.adversarial.stochastic import fitted_together
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
@@ -129,12 +128,11 @@ def quiet() -> Iterator[None]:
 
 
 def all_trained(candidates: dict[str, Candidate], split: Split, seed: int) -> dict[str, Any]:
-    """Return the files of the machines by their rows, trained in one pass over the features, and its minutes."""
+    """Return the files of the machines by their rows, trained on the same rows, and the minutes of that."""
     start = time.monotonic()
     rows = np.random.default_rng(seed).permutation(len(split.X))
     with quiet():
-        models = fitted_together([seeded(candidate, seed) for candidate in candidates.values()], split.X[rows],
-                                 split.y[rows])
+        models = [seeded(candidate, seed).fit(split.X[rows], split.y[rows]) for candidate in candidates.values()]
     files = {name: as_file(model) for name, model in zip(candidates, models, strict=True)}
     return {"files": files, "minutes": (time.monotonic() - start) / 60}
 

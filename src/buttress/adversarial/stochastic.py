@@ -1,11 +1,9 @@
 """The adversarial SVM of Wu, Hu & Gu by their algorithm, doubly stochastic gradients."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from buttress._arrays import Place, to_numpy
 from buttress._callbacks import showing, with_callbacks
@@ -22,7 +20,6 @@ from buttress.features import RandomExpansion, RandomFeatures, gradient_noise, r
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.run import Steps, all_or_nothing, run
 
-OWN = {"C", "eps", "norm", "step", "step_size"}  # parameters in which machines that are fitted together may differ
 JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is estimated
 
 
@@ -90,14 +87,6 @@ class StochasticAdvSVM(FeatureBallMachine):
         Raises ValueError as :class:`AdvSVM` does. Warns with FeatureNoiseWarning if the noise of random features
         exceeds the input gradient.
         """
-        problem = self._begun(X, y)
-        with own_threads():  # as in AdversarialSVC
-            _descend([self], problem)
-        self._keep_left_out(problem)
-        return self
-
-    def _begun(self, X: MatrixLike, y: VectorLike) -> MachineProblem:
-        """Return the checked problem, with a radius at which something can be learned."""
         check_option("step", self.step, ("diminishing", "constant"))
         check_number("step_size", self.step_size, 0)
         for name in ("batch_size", "n_passes", *(["n_features"] if self.n_features is not None else [])):
@@ -109,7 +98,10 @@ class StochasticAdvSVM(FeatureBallMachine):
         few = problem.rng.permutation(n)[:JUDGED] if n > JUDGED else slice(None)
         if self.feature_radius_ > 0:
             self._first_points(problem, few)
-        return problem
+        with own_threads():  # as in AdversarialSVC
+            self._descend(problem)
+        self._keep_left_out(problem)
+        return self
 
     def _features(self, problem: MachineProblem, size: int) -> RandomFeatures:
         largest = np.abs(problem.X).max()
@@ -118,99 +110,40 @@ class StochasticAdvSVM(FeatureBallMachine):
                              "(StandardScaler).")
         return random_features(problem.kernel, problem.X.shape[1], size, seed=int(problem.rng.randint(2**31)))
 
+    def _descend(self, problem: MachineProblem) -> None:
+        """Fit by ``n_passes`` passes of doubly stochastic gradients, or of the exact kernel's."""
+        features = None if self.n_features is None else self._features(problem, self.n_features)
 
-def fitted_together(models: Sequence[StochasticAdvSVM], X: MatrixLike, y: VectorLike) -> list[StochasticAdvSVM]:
-    """Return copies of the machines, fitted in one descent that computes the random features once for all of them.
+        def expansion(state: Any) -> KernelExpansion | RandomExpansion:
+            coef, intercept = map(to_numpy, state[:2])
+            if features is not None:
+                return RandomExpansion(features, coef, intercept)
+            used = np.flatnonzero(coef.any(axis=1))
+            return KernelExpansion(problem.kernel, problem.X[used], coef[used], intercept)
 
-    The features are most of the cost: many values of C cost little more than one. Each machine is, to rounding, what
-    its own ``fit`` gives where ``random_state`` is a whole number; only the objective in ``history_`` is of all.
-
-    Parameters
-    ----------
-    models : list of StochasticAdvSVM
-        They may differ in C, eps, norm, step and step_size.
-    X, y : arrays of shape (n, d) and (n,)
-
-    Raises
-    ------
-    ValueError
-        For machines that differ in another parameter, and as their ``fit`` does.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from buttress import StochasticAdvSVM
-    >>> from buttress.adversarial.stochastic import fitted_together
-    >>> X, y = make_moons(100, noise=0.1, random_state=0)
-    >>> machines = [StochasticAdvSVM(C=C, eps=0.01, n_features=None, random_state=0) for C in (1.0, 10.0, 100.0)]
-    >>> [machine.C for machine in fitted_together(machines, X, y)]
-    [1.0, 10.0, 100.0]
-    """
-    models = [clone(model) for model in models]
-    for name in sorted(models[0].get_params(deep=False).keys() - OWN):
-        values = {repr(getattr(model, name)) for model in models}
-        if len(values) > 1:
-            raise ValueError(f"Machines fitted together must have one {name}. Got {' and '.join(sorted(values))}. Fit "
-                             "them one by one.")
-    problems: list[MachineProblem] = []
-    for model in models:
-        problem = model._begun(X, y)
-        problems.append(replace(problem, X=problems[0].X if problems else problem.X))  # one copy of the rows
-    _descend(models, problems[0])
-    for model, problem in zip(models, problems, strict=True):
-        model._keep_left_out(problem)
-    return models
-
-
-def _descend(models: Sequence[StochasticAdvSVM], problem: MachineProblem) -> None:
-    """Fit the machines by ``n_passes`` passes of doubly stochastic gradients, or of the exact kernel's."""
-    first = models[0]
-    features = None if first.n_features is None else first._features(problem, first.n_features)
-    each = problem.signs.shape[1]
-
-    def expansion(state: Any, number: int = 0) -> KernelExpansion | RandomExpansion:
-        own = slice(number * each, (number + 1) * each)
-        coef, intercept = (np.ascontiguousarray(to_numpy(part)[..., own]) for part in state[:2])
+        outcome = run(self._steps(problem, features), max_iter=self.max_iter, max_time=problem.clock(),
+                      callback=showing(problem.report, lambda step: {"expansion_": expansion(step.state)}),
+                      progress=self.progress, name=type(self).__name__, keep="last")
+        found: Any = expansion(outcome.state)
         if features is not None:
-            return RandomExpansion(features, coef, intercept)
-        used = np.flatnonzero(coef.any(axis=1))
-        return KernelExpansion(problem.kernel, problem.X[used], coef[used], intercept)
-
-    outcome = run(_steps(models, problem, features), max_iter=first.max_iter, max_time=problem.clock(),
-                  callback=showing(problem.report, lambda step: {"expansion_": expansion(step.state)}),
-                  progress=first.progress, name=type(first).__name__, keep="last")
-    for number, model in enumerate(models):
-        found: Any = expansion(outcome.state, number)
-        if features is not None:
-            model.gradient_noise_, model.gradient_signal_ = _feature_noise(found, problem.X)
+            self.gradient_noise_, self.gradient_signal_ = _feature_noise(found, problem.X)
             found = RandomExpansion(features.fresh(), found.coef, found.intercept)
-        model.expansion_ = found
-        model.rkhs_norm_ = to_numpy(outcome.state[2])[number * each : (number + 1) * each]
-        model.n_iter_ = outcome.n_iter
-        model.converged_ = outcome.converged
-        model.history_ = outcome.history
+        self.expansion_ = found
+        self.rkhs_norm_ = to_numpy(outcome.state[2])
+        self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
+        self.history_ = outcome.history
 
-
-def _steps(models: Sequence[StochasticAdvSVM], problem: MachineProblem, features: RandomFeatures | None) -> Steps:
-    """Return the descent of all machines, each with a column for each of its scores."""
-    first = models[0]
-    place = Place(first.device)
-    signs = np.tile(problem.signs, len(models))
-    n, k = signs.shape
-    if features is None:
-        basis: Any = KernelBasis(problem.kernel, problem.X, k, first.device)
-    else:
-        basis = RandomBasis(features, problem.X, first.n_passes * -(-n // first.batch_size), k, first.device)
-
-    def columns(values: Iterable[float]) -> Array:
-        numbers: Array = place(np.repeat(np.array(list(values), dtype=np.float64), k // len(models)))
-        return numbers
-
-    rules = [step_sizes(model.step, model.step_size) for model in models]
-    return doubly_stochastic(basis, place(signs), C=columns(model.C for model in models),
-                             radius=columns(model.feature_radius_ for model in models),
-                             step=lambda t: columns(rule(t) for rule in rules), batch=first.batch_size,
-                             n_passes=first.n_passes, fit_intercept=first.fit_intercept, rng=problem.rng)
+    def _steps(self, problem: MachineProblem, features: RandomFeatures | None) -> Steps:
+        n, k = problem.signs.shape
+        basis: Any
+        if features is None:
+            basis = KernelBasis(problem.kernel, problem.X, k, self.device)
+        else:
+            basis = RandomBasis(features, problem.X, self.n_passes * -(-n // self.batch_size), k, self.device)
+        return doubly_stochastic(basis, Place(self.device)(problem.signs), C=self.C, radius=self.feature_radius_,
+                                 step=step_sizes(self.step, self.step_size), batch=self.batch_size,
+                                 n_passes=self.n_passes, fit_intercept=self.fit_intercept, rng=problem.rng)
 
 
 def _feature_noise(expansion: RandomExpansion, X: Array) -> tuple[Array, Array]:

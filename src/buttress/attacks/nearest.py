@@ -238,12 +238,9 @@ def _round(
     """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
     problem = closest.problem
     X = problem.X[rows]
-    xp = problem.place.xp
     moved, adam = start + 0, _Adam(X, rate)
     hit = problem.place(np.zeros(len(rows), dtype=bool))
-    stalls = problem.place(np.zeros(len(rows)))
-    lowest = problem.place(np.full(len(rows), np.inf))
-    for step in range(steps):
+    for _ in range(steps):
         x = problem.clip(rows, moved)
         scores, gradient = problem.target.linearise(x)
         margin, contrast, wrong = closest.see(rows, x, scores)
@@ -253,12 +250,6 @@ def _round(
         closest.slope(rows, g)
         if c is None:  # 2 margin / |gradient|^2 would just do for a linear model; g may hold some of its slopes only
             c = 2 * margin.clip(LEAST, None) / ((g**2).sum(axis=1) * X.shape[1] / g.shape[1]).clip(LEAST, None)
-        if step % max(1, steps // 10) == 0:  # ten looks a round
-            total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
-            stalls += total > 0.9999 * lowest  # better is what is lower by a ten-thousandth
-            if bool((stalls >= 2).all()):  # looks without a better total; a block goes on for its last row
-                break
-            lowest = xp.minimum(lowest, total)
         adam.step(moved, columns, 2 * (x - X)[:, columns] + (c * active)[:, None] * g)
     assert c is not None  # steps >= 1
     return c, hit

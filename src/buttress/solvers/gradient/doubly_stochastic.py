@@ -14,7 +14,6 @@ of y, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,50 +129,30 @@ def doubly_stochastic(
     objective, a sum over columns, is estimated on the next batch. The scores of the rows still to come are updated
     after each batch, so that each block of features is computed only once.
     """
-    n = len(y)
+    n, xp = len(y), namespace(y)
     starts = range(0, n, batch)
-    at = _Running(y, 0 * y, 0 * y[0], 0 * y[0])
+    f, b, square = 0 * y, 0 * y[0], 0 * y[0]  # the scores of all rows in the order of the pass, and ||f||^2
     for t in range(n_passes * len(starts)):
         start = starts[t % len(starts)]
         rows = slice(start, min(start + batch, n))
         if start == 0:
-            at.reorder(rng.permutation(n), basis)
-        y = at.y
-        f = at.f
-        loss = 1 - y[rows] * (f[rows] + at.b) + radius * at.norm
-        yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), shown=f"batch {t}")
-        factor, z = _change(y[rows], loss, at.norm, step(t + 1), C, radius)
+            order = rng.permutation(n)
+            basis.reorder(order)
+            y, f = y[order], f[order]
+        norm = xp.sqrt(square)
+        loss = 1 - y[rows] * (f[rows] + b) + radius * norm
+        yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t}")
+        factor, z = _change(y[rows], loss, norm, step(t + 1), C, radius)
         basis.shrink(factor)
         own = basis.add(t, rows, z)
-        at.square = (factor**2 * at.square + (z * (2 * factor * f[rows] + own)).sum(axis=0)).clip(0, None)
+        square = (factor**2 * square + (z * (2 * factor * f[rows] + own)).sum(axis=0)).clip(0, None)
         f *= factor
         f[rows] += own
         _carry(basis, f, t, (slice(rows.stop, n), slice(0, start if t < (n_passes - 1) * len(starts) else 0)))
-        at.b = at.b + z.sum(axis=0) * fit_intercept
-    rows = slice(starts[-1], n)
-    loss = 1 - at.y[rows] * (at.f[rows] + at.b) + radius * at.norm
-    yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), done=True)
-
-
-@dataclass
-class _Running:
-    """y and the scores f of all rows, in the order of the pass; b and ||f||^2."""
-
-    y: Array
-    f: Array
-    b: Array
-    square: Array
-
-    @property
-    def norm(self) -> Array:
-        """||f||."""
-        return namespace(self.square).sqrt(self.square)
-
-    def reorder(self, order: NDArray[np.intp], basis: Basis) -> None:
-        """Put all rows into another order."""
-        basis.reorder(order)
-        self.y = self.y[order]
-        self.f = self.f[order]
+        b = b + z.sum(axis=0) * fit_intercept
+    rows, norm = slice(starts[-1], n), xp.sqrt(square)
+    loss = 1 - y[rows] * (f[rows] + b) + radius * norm
+    yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), done=True)
 
 
 def _change(
