@@ -8,7 +8,18 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from buttress import SVC, AdversarialSVC, RobustKernelRegressor, StochasticAdvSVM
+from buttress import (
+    SVC,
+    AdversarialSVC,
+    CertifiedSVC,
+    KernelClassifier,
+    KernelRegressor,
+    MultiKernelSVDD,
+    RobustKernelRegressor,
+    SeverClassifier,
+    SeverRegressor,
+    StochasticAdvSVM,
+)
 from buttress import _threads as threads
 from buttress._threads import for_each, own_threads, share, threads_for, total
 from buttress.gram import entries as panels
@@ -180,6 +191,23 @@ def test_a_fit_with_two_threads_is_the_fit_with_one_to_the_last_bit(options):
     np.testing.assert_array_equal(two.dual_coef_, one.dual_coef_)
     np.testing.assert_array_equal(two.intercept_, one.intercept_)
     assert two.dual_gap_ == one.dual_gap_
+
+
+@pytest.mark.parametrize("model", [
+    KernelRegressor(n_landmarks=100, random_state=0), KernelRegressor(acceleration=None, step="preconditioned"),
+    KernelClassifier(n_landmarks=100, random_state=0), SeverRegressor(random_state=0), SeverClassifier(random_state=0),
+    CertifiedSVC(eps=0.1, max_iter=50, random_state=0),
+    MultiKernelSVDD(["linear", "rbf", "laplacian", "poly"], nu=0.5)], ids=str)
+def test_fits_of_few_rows_are_the_same_to_the_last_bit_from_any_number_of_threads(model):
+    X, y = load_breast_cancer(return_X_y=True)
+    found = []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            fitted = model.fit(scale(X)[:400], y[:400])
+        values = vars(getattr(fitted, "estimator_", fitted))
+        found.append({name: value for name, value in values.items() if isinstance(value, np.ndarray)})
+    for name, value in found[0].items():
+        np.testing.assert_array_equal(found[1][name], value, err_msg=name)
 
 
 @pytest.mark.parametrize("model", [AdversarialSVC(random_state=0), StochasticAdvSVM(random_state=0)], ids=str)

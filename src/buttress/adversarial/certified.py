@@ -10,6 +10,7 @@ from buttress._callbacks import with_callbacks
 from buttress._checks import Array, check_count
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
+from buttress._threads import own_threads
 from buttress._types import MatrixLike, VectorLike
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.adversarial.machine import (
@@ -106,11 +107,12 @@ class CertifiedSVC(LandmarkMachine):
         if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
             raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "
                              "'laplacian', 'cauchy' or 'inverse_multiquadric', or AdversarialSVC.")
-        linear = self._linear(problem)
-        Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
-        regions = regions_of(kernel, problem.X, Z, problem.region, problem.contrasts[problem.codes])
-        machine = self._train(problem, linear, Z, regions)
-        self.certified_margin_ = bounds_of(regions, Z, machine)
+        with own_threads():  # as in AdversarialSVC
+            linear = self._linear(problem)
+            Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
+            regions = regions_of(kernel, problem.X, Z, problem.region, problem.contrasts[problem.codes])
+            machine = self._train(problem, linear, Z, regions)
+            self.certified_margin_ = bounds_of(regions, Z, machine)
         self._certainty = Certainty(partial(hinge_held_out, ScoredRows.of(problem), self.expansion_,
                                             self.certified_margin_, problem.X.mean(axis=0), self.C))
         self._warn_if_given_up(problem)

@@ -6,6 +6,7 @@ precision ``real``. Rows in float32 cost half the time and memory of float64 and
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, singledispatch
 from typing import Any
 
@@ -16,7 +17,7 @@ from sklearn.utils.extmath import row_norms
 
 from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
-from buttress._threads import BLOCK_ENTRIES, share
+from buttress._threads import BLOCK_ENTRIES, own_threads, share
 from buttress._types import DenseOrSparse, Mask, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
 from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors, single_errors
@@ -387,3 +388,8 @@ def worst_error(kernel: Kernel, X: DenseOrSparse, single: KernelEntries) -> floa
         single.write(rows, 0, n, found, np.arange(len(rows)))
         error = np.abs(found[:, columns] - exact_values).max() / np.abs(exact_values).max()
     return float(error) if np.isfinite(error) else np.inf
+
+
+def threads_of(kernel: Kernel, X: Any) -> AbstractContextManager[None]:
+    """Return a block of our own threads for a kernel on X; a user's may not be safe to call from several threads."""
+    return own_threads() if entries(kernel, X[:1], np.float64).cost(1, 1) > 0 else nullcontext()

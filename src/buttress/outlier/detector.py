@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,7 +31,6 @@ from buttress._types import Attributes, Mask, MatrixLike, VectorLike
 from buttress.certainty.conformal import as_rows, named, p_values, threshold
 from buttress.certainty.left_out import left_out_distances
 from buttress.expansion import KernelExpansion
-from buttress.gram.rows import FLOAT64_ROWS
 from buttress.gram.spectrum import POLICIES, IndefiniteKernelWarning, correct, is_definite
 from buttress.kernels import Kernel, KernelLike, centers
 from buttress.outlier.kernel_values import in_logs, kernel_of_width, left_out_logs, log_scores
@@ -104,9 +102,8 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         The others then count as rows without weight, and nothing is proven of the whole.
         """
         kept = np.flatnonzero(weight)
-        threads = own_threads() if len(kept) > FLOAT64_ROWS else nullcontext()
         try:
-            with threads, ending(left() if len(kept) > FEWEST else None):
+            with own_threads(), ending(left() if len(kept) > FEWEST else None):
                 solve(weight)
             return
         except TimeoutError:

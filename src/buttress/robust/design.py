@@ -1,7 +1,7 @@
 """Make a ridge solver from a kernel and training rows: exact up to a few thousand rows, Nystroem features above."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -15,11 +15,11 @@ from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_count, warn_user
 from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
-from buttress._threads import own_threads, threads_for
+from buttress._threads import threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features, some_rows
-from buttress.gram.entries import entries
+from buttress.gram.entries import threads_of
 from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
 from buttress.kernels.choose import check_positive, held_square
 from buttress.robust.tuning import DESIGN
@@ -83,14 +83,11 @@ class Setting:
         return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 
     def threads(self) -> AbstractContextManager[None]:
-        """Return the block to make designs and fit in: one BLAS thread if small, our own threads for features.
-
-        A user's kernel may not be safe to call from several threads.
-        """
+        """Return the block to make designs and fit in: one BLAS thread if small, our own threads for features."""
         n = self.X.shape[0]
         if _count(self.X, centers(self.kernel, self.X), self.n_landmarks) == n:
             return threads_for(n**3)
-        return own_threads() if entries(self.kernel, self.X[:1], np.float64).cost(1, 1) > 0 else nullcontext()
+        return threads_of(self.kernel, self.X)
 
     def warn_of_scale(self, design: Design) -> None:
         """Warn where the kernel is next to 0, or the same, between most rows."""

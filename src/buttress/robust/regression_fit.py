@@ -215,12 +215,15 @@ def mixed_of_few(task: RegressionTask, good: Array, found: RobustFit | None) -> 
         if task.alpha is not None or task.budget.spent():
             return state, first
         first = _best_alpha(task, state)
-        good = state.known.responsibility
+        weight = state.known.responsibility
         done = state.n_iter
     else:
         first = found.alpha
         schedule = replace(schedule, shaped=found.known.law.shaped)
-    last = mixed_at(task, good, first, first, schedule)
+        weight = found.weight
+    ridge = task.design.ridge
+    fit = ridge.solve(task.y, weight, first)
+    last = mixture(ridge, task.y, fit, alpha=first, limits=task.limits, schedule=schedule, budget=task.budget)
     alpha = _best_alpha(task, last) if task.alpha is None else task.alpha
     return replace(last, n_iter=done + last.n_iter), alpha
 

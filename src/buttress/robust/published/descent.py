@@ -21,10 +21,12 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._state import Attribute, State
+from buttress._threads import own_threads, threads_for
 from buttress._types import Attributes, RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
 from buttress.features.stored import StoredFeatures, landmark_features
+from buttress.gram.entries import threads_of
 from buttress.kernels import (
     Kernel,
     KernelLike,
@@ -120,9 +122,11 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             found = expand(state if state.ndim == 2 else state[:, None])
             return {"expansion_": found, "coef_" if isinstance(found.kernel, Linear) else "dual_coef_": state}
 
-        outcome = self._run(steps, showing(report, lambda step: at(step.state)))
+        # a factorisation of many rows gains more from a BLAS of several threads than steps lose
+        with threads_for(space.n_coefs**3) if self.step == "preconditioned" else own_threads():
+            outcome = self._run(steps, showing(report, lambda step: at(step.state)))
+            self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.__dict__.update(at(outcome.state))
-        self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))
         keep_run(self, outcome)
@@ -152,15 +156,16 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             offset = float(np.sqrt(kernel.coef0))
             Z = np.column_stack([X, np.full(len(X), offset)]) if offset else X
             return Primal(StoredFeatures(Z)), lambda c: linear_expansion(c, X.shape[1], offset)
-        if wanted is not None:
-            chosen = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
-            warn_of_scale(kernel, X, chosen.landmarks)
-            features = landmark_features(chosen, X, 1.0, constant=False)
-            return Primal(features), lambda c: chosen.expansion(c, np.zeros(c.shape[1]))
-        Z = centers(kernel, X).copy()  # the model is not to change with the rows of the caller
-        warn_of_scale(kernel, X, Z)
-        share = weight / weight.sum()
-        return Dual(kernel(X, Z), share), lambda c: KernelExpansion(kernel, Z, c, np.zeros(c.shape[1]))
+        with threads_of(kernel, X):
+            if wanted is not None:
+                chosen = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
+                warn_of_scale(kernel, X, chosen.landmarks)
+                features = landmark_features(chosen, X, 1.0, constant=False)
+                return Primal(features), lambda c: chosen.expansion(c, np.zeros(c.shape[1]))
+            Z = centers(kernel, X).copy()  # the model is not to change with the rows of the caller
+            warn_of_scale(kernel, X, Z)
+            space = Dual(kernel(X, Z), weight / weight.sum())
+        return space, lambda c: KernelExpansion(kernel, Z, c, np.zeros(c.shape[1]))
 
     def _wanted_landmarks(self, kernel: Kernel, n_rows: int) -> int | None:
         if self.n_landmarks is None:

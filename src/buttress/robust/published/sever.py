@@ -38,6 +38,7 @@ from buttress._checks import (
 from buttress._documented import Documented, advises
 from buttress._rows import distinct_rows
 from buttress._state import Attribute, State
+from buttress._threads import own_threads
 from buttress._types import (
     Labels,
     Mask,
@@ -51,6 +52,8 @@ from buttress._types import (
 )
 from buttress._weights import class_totals, repeated_rows
 from buttress.features import landmarks, nystroem
+from buttress.features.stored import StoredFeatures
+from buttress.gram.entries import threads_of
 from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, kernel_takes_sparse, warn_of_scale
 from buttress.risks import Mean
 from buttress.robust.published.descent import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
@@ -155,7 +158,10 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
             after = kept.copy()
             for rows in groups:
                 left = rows[kept[rows]]
-                after[left] = keep(scores(R[left], gram_times(kernel, X[left])))
+                with threads_of(kernel, X):
+                    times = gram_times(kernel, X[left])
+                with own_threads():
+                    after[left] = keep(scores(R[left], times))
             return after, 0.0
 
         steps = trimming(once, judge, np.ones(X.shape[0], dtype=bool))
@@ -390,6 +396,5 @@ def gram_times(kernel: Kernel, X: Array) -> Gram:
     else:
         if issparse(X) and not kernel_takes_sparse(kernel):
             raise ValueError(f"{kernel!r} takes no sparse X. Use X.toarray(), or a kernel by name for the gradients.")
-        K = kernel(X, X)
-        return lambda v: K @ v
+        return StoredFeatures(kernel(X, X)).times
     return lambda v: Z @ (Z.T @ v)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
-from buttress.features.stored import FeaturesOfRows
+from buttress.features.stored import FeaturesOfRows, StoredFeatures
 
 
 def top_eigenvalue(times: Callable[[Array], Array], v: Array) -> tuple[float, Array]:
@@ -95,11 +95,12 @@ class Dual(Space):
         self.K = K
         self.share = share
         self.diagonal = np.diagonal(K)
+        self.times = StoredFeatures(K, self.diagonal).times
         self.n_coefs = len(K)
         self._top: float | None = None
 
     def point(self, c: Array) -> RkhsPoint:
-        return RkhsPoint(c, self.K @ c)
+        return RkhsPoint(c, self.times(c))
 
     def gradient(self, a: Array) -> Array:
         return a
@@ -111,7 +112,7 @@ class Dual(Space):
         """The smaller of the trace and of max(q / share) lmax(share^1/2 K share^1/2)."""
         if self._top is None:
             root = np.sqrt(self.share)
-            self._top = top_eigenvalue(lambda v: root * (self.K @ (root * v)), root)[0]
+            self._top = top_eigenvalue(lambda v: root * self.times(root * v), root)[0]
         return min(heaviest(q, self.share) * self._top, float(q @ self.diagonal))
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
