@@ -267,7 +267,7 @@ def test_an_audit_writes_over_nothing_that_is_of_none_or_filled_in(csv, tmp_path
     arguments = ("audit", csv, "--target", "y", "--rows", 40, "--effort", "quick", "--output", out)
     code, _, err = call(monkeypatch, capsys, *arguments)
     assert (code, (out / "audit.json").read_text()) == (2, "{}")
-    assert "holds 'audit.json', which is of no earlier audit" in err
+    assert "holds 'audit.json', which is not from an earlier audit" in err
     (out / "audit.json").unlink()
     assert call(monkeypatch, capsys, *arguments)[0] == 0
     sheet = out / "suspicious.csv"
@@ -275,11 +275,11 @@ def test_an_audit_writes_over_nothing_that_is_of_none_or_filled_in(csv, tmp_path
     filled.write_csv(sheet)
     code, _, err = call(monkeypatch, capsys, *arguments)
     assert code == 2
-    assert "holds 'suspicious.csv', which is of no earlier audit, or filled in" in err
+    assert "holds 'suspicious.csv', which is not from an earlier audit, or has your corrections" in err
     assert pl.read_csv(sheet)["drop"][0] == "yes"
     assert call(monkeypatch, capsys, "apply", sheet, csv, "-o", tmp_path / "clean.csv")[0] == 0
     sheet.write_text("mine")
-    assert "holds 'suspicious.csv', which is of no" in call(monkeypatch, capsys, *arguments)[2]
+    assert "holds 'suspicious.csv', which is not from" in call(monkeypatch, capsys, *arguments)[2]
 
 
 def test_long_entries_and_a_column_called_as_parquet_begins_are_read(tmp_path, monkeypatch, capsys):

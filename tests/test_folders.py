@@ -381,7 +381,7 @@ def test_the_audit_of_a_sample_says_so_and_names_rows_of_the_folder(call):
         Path("out", name).unlink()
     code, _, err = call("audit", "rows", "--target", "y", "--sample", 200, "--effort", "quick", "-o", "out")
     assert code == 2
-    assert "'judged.parquet', which is of no earlier audit" in err
+    assert "'judged.parquet', which is not from an earlier audit" in err
 
 
 def spoil(name, **columns):

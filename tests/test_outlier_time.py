@@ -33,7 +33,7 @@ def limited(model, seconds):
 @pytest.mark.parametrize("model", BALLS, ids=str)
 def test_without_time_the_ball_is_that_of_few_rows_and_nothing_is_proven(model, tmp_path):
     X = rows(FEWEST + 200)
-    with pytest.warns(NotConvergedWarning, match=f"this one is of {FEWEST}, those that loo_weight_ counts"):
+    with pytest.warns(NotConvergedWarning, match=f"fitted to {FEWEST} rows, those with a loo_weight_"):
         cut = limited(model, 1e-9).fit(X)
     counted = cut.loo_weight_ > 0
     assert counted.sum() == FEWEST

@@ -205,7 +205,7 @@ def _converted(
         refused = ValueError if isinstance(error, ValueError) else TypeError
         detail = str(error).split(". ")[0].splitlines()[0]
         raise refused(f"Column {column} of X holds entries that are not numbers ({detail}). Encode or drop the column; "
-                      "of dates make numbers, such as days.") from None
+                      "turn dates into numbers, such as days.") from None
 
 
 def _as_they_are(

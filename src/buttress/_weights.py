@@ -32,7 +32,7 @@ def check_weights(sample_weight: VectorLike | None, X: Array, *, leave_out: bool
         raise ValueError(f"sample_weight must not be negative. Got {weight.min():g} in row {weight.argmin()}.")
     if negative.any():
         warn_user(f"sample_weight is negative in {negative.sum()} rows, the first of them row {negative.argmax()}: "
-                  "they are left out, as by scikit-learn. Give them 0 to say so.")
+                  "they are left out, as in scikit-learn. Use weight 0 instead.")
         weight = plus(weight)
     if not weight.any():
         raise ValueError("sample_weight is zero for every row, so there is nothing to fit. Give a row weight.")

@@ -202,8 +202,8 @@ def _warn_idle(X: DenseOrSparse, fits: Sequence[LinearFit]) -> None:
     spread = size - np.square(np.asarray(X.mean(axis=0, dtype=np.float64)).ravel())
     ratio = size.max() / spread.min(where=spread > 0, initial=np.inf)
     if ratio > 1e4 and any(_says_nothing(fit) for fit in fits):
-        warn_user("A plane is hardly better than a constant on the rows it was fitted to: of columns so different in "
-                  "size, or so far from 0, steps learn next to nothing. Scale them (StandardScaler), or use LinearSVC.",
+        warn_user("The fit is hardly better than a constant on its own rows: with columns so different in size, or so "
+                  "far from 0, steps learn next to nothing. Scale them (StandardScaler), or use LinearSVC.",
                   NotConvergedWarning)
 
 

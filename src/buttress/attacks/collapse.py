@@ -15,7 +15,7 @@ from buttress._checks import Array, warn_user
 from buttress._rows import drawn_rows
 from buttress._types import Labels, Mask, Rows
 
-HOPELESS = "A linear machine learns nothing here at any eps: of the hinge loss one class for all is best."
+HOPELESS = "A linear machine learns nothing here at any eps: the majority class alone has the least hinge loss."
 NOTHING = 1e-6  # of eps: a radius that is no more than the linear program's error
 NO_BETTER = 0.01  # share of the rows by which a machine must be more often right than one class for all
 
@@ -29,7 +29,7 @@ def warn_if_given_up(name: str, predicted: Rows, X: Array, codes: Rows, eps: flo
     collapsed = len(np.unique(predicted)) == 1
     if collapsed or (predicted == codes).mean() <= constant + NO_BETTER:
         what = "predicts one class for all rows and" if collapsed else "predicts several classes, but"
-        warn_user(f"{name} {what} is no better than one class for all training rows {under(eps)}. "
+        warn_user(f"{name} {what} is no better on its training rows than the majority class {under(eps)}. "
                   f"{advice(X, codes, eps)}")
 
 
@@ -37,8 +37,8 @@ def warn_if_lost(kept: float, held_out: Labels, X: Array, codes: Rows, eps: floa
     """Warn of the share of rows held out that the best of several fits keeps where one class for all keeps more."""
     most = float(np.unique(held_out, return_counts=True)[1].max()) / len(held_out)
     if kept < most - NO_BETTER:
-        warn_user(f"{under(eps).capitalize()} the best candidate keeps {kept:.2f} of the rows held out, and one class "
-                  f"for all would keep {most:.2f}. {advice(X, codes, eps)}")
+        warn_user(f"{under(eps).capitalize()} the best candidate keeps {kept:.2f} of the rows held out, and the "
+                  f"majority class would keep {most:.2f}. {advice(X, codes, eps)}")
 
 
 def under(eps: float | None) -> str:

@@ -141,8 +141,8 @@ def warn_if_flat(model: Classifier, blind: int, standing: int) -> None:
     """Warn where no score changed near more than half of the rows that stand."""
     if 2 * blind > standing:
         warn_user(f"No score of {type(model).__name__} changed near {blind} of the {standing} rows it gets right, so "
-                  "this attack was blind there: that it failed says nothing about robustness. Scores of trees and "
-                  "constant models are flat; worst_case also tries points far off, and exact settles trees.",
+                  "this attack was blind there: its failure says nothing about robustness. Scores of trees and "
+                  "constant models are flat. For trees use exact; worst_case also tries points farther away.",
                   BlindAttackWarning)
 
 

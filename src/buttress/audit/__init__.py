@@ -1,4 +1,4 @@
-"""The audit: what breaks a plain SVM on your data, what a robust one recovers, and which rows look wrong.
+"""The audit: which rows look wrong, how models withstand moved inputs and wrong labels, and which model to use.
 
 The module is itself callable: ``buttress.audit(None, X, y)`` is :func:`buttress.audit.call.audit`. Its parts load when
 they are first used, so that the command can look at a file before it loads scikit-learn.

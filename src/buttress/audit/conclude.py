@@ -46,7 +46,7 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     wrong = int(verdicts.wrong.sum())
     low, high = verdicts.interval
     if not wrong and any(finding.code == "BUT001" and finding.severity is Severity.error for finding in findings):
-        return f"Labels: cannot tell: a column gives the {kind}s away, and so agrees with wrong ones.{extra}"
+        return f"Labels: cannot tell: a column gives the {kind}s away, so it agrees with wrong ones too.{extra}"
     if not wrong and high <= 0.01:  # of the targets, at most
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"
     if not wrong:
@@ -75,7 +75,7 @@ def _inputs(findings: Sequence[Finding], cut: Sequence[str]) -> str:
 def _use(evidence: Evidence, cut: Sequence[str]) -> str:
     name = evidence.recommended
     if cut:
-        return f"Use: no model is recommended, for want of time. Not measured: {', '.join(cut)}."
+        return f"Use: no model is recommended: the time was too short. Not measured: {', '.join(cut)}."
     if len(evidence.test) < ENOUGH:
         return "Use: there are too few rows to tell which model is best."
     if evidence.better == []:
@@ -110,7 +110,7 @@ def _why(name: str, evidence: Evidence) -> str:
         beats(evidence.cell(name, key), evidence.cell(other, key), evidence.classifies)
         for other in (*plain, evidence.baseline))]
     if better:
-        return f"As it is none is clearly better, and it stands {' and '.join(better)} better than the plain models."
+        return f"None is clearly better here, and it withstands {' and '.join(better)} better than the plain models."
     return "None is clearly better here."
 
 

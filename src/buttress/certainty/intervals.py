@@ -207,8 +207,8 @@ def interval(held: HeldOutFits, values: Array, coverage: float, groups: GroupPai
     few = too_few(share, counts, names, "Their intervals have no ends.")
     for name, part, count, short in zip(names, parts, counts, few):
         if not short and count < len(part.weight) / 2:
-            warn_user(f"Of {name} {count:.0f} of {len(part.weight)} training rows count: others are named corrupt, or "
-                      "weigh little. Its intervals hold targets like those of the rows that count. Use SVR for all.")
+            warn_user(f"Of {name} only {count:.0f} of {len(part.weight)} training rows count: the others are named "
+                      "corrupt, or have little weight. Its intervals are for targets like these. Use SVR for all rows.")
     ends = np.tile([-np.inf, np.inf], (len(values), 1))
     for k in np.flatnonzero(~few):
         ends[of.new == k] = _interval(parts[k], values[of.new == k], share)

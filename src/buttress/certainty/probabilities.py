@@ -112,9 +112,9 @@ class Probabilities(Documented):
         if certainty is None:
             check_is_fitted(self)
             raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by "
-                             "partial_fit, or it is a step of a fit that goes on. Call fit again, or use "
-                             "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen; callbacks score "
-                             "steps by predict or decision_function.")
+                             "partial_fit, or it is a step of a fit that goes on. Call fit, or use "
+                             "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen; callbacks need "
+                             "scores of predict or decision_function.")
         if certainty.missing:
             raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: {certainty.missing}")
         if certainty.calibration is None:

@@ -101,8 +101,8 @@ class Journal:
         if entry["question"] == question:
             self._count = entry["after"]
             return entry["value"]
-        warn_user(f"Step {number} of this fit differs from the one in the checkpoint, which is of no use from there on."
-                  " Fits with max_time, or in several threads, may take another course each time.")
+        warn_user(f"Step {number} of this fit differs from the checkpoint, which is not used from there on. Fits with "
+                  "max_time, or in several threads, may differ from run to run.")
         self._known = {}
         return None
 
@@ -150,7 +150,7 @@ class Journal:
                 self.folder.write(name, value)
         except OSError as error:
             self._broken = True
-            warn_user(f"The checkpoint cannot be written: {error}. The fit goes on without it.")
+            warn_user(f"The checkpoint cannot be written: {error}. The fit continues without it.")
         finished = time.monotonic()
         self._next_write = finished + max(INTERVAL, (finished - started) / TIME_SHARE)
 

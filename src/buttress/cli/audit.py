@@ -36,9 +36,9 @@ class Task(StrEnum):
     regression = "regression"
 
 
-Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")]
+Format = Annotated[str | None, typer.Option("--format", help="csv or parquet, if the name does not say.")]
 Trust = Annotated[bool, typer.Option(
-    "--trust-pickle", help="Read --model from a pickle or joblib file, which can run code of its maker.")]
+    "--trust-pickle", help="Read --model from a pickle or joblib file, which can run code of its author.")]
 Seconds = Annotated[float | None, typer.Option(
     help="Seconds after which the run is cut short: exit code 3, and no model is recommended.")]
 Groups = Annotated[str | None, typer.Option(
@@ -47,11 +47,11 @@ Drop = Annotated[list[str] | None, typer.Option(help="A column that is no featur
 FailUnder = Annotated[list[str] | None, typer.Option(
     help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")]
 FailOn = Annotated[list[str] | None, typer.Option(
-    help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
+    help="error, warning, note or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
 Declared = Annotated[Path | None, typer.Option(
     help="A TOML file that says what may be done to each column, see docs/threat-model.md; in place of --eps.")]
 Kept = Annotated[str | None, typer.Option(
-    metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")]
+    metavar="FOLDER", help="Keep finished stages there: after a kill the same command continues from them.")]
 
 
 @app.command(short_help="What is wrong with a table, and which model to use.")
@@ -83,7 +83,7 @@ def audit(
     checkpoint: Kept = None,
     sample: Sampled = None,
 ) -> None:
-    """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong.
+    """Audit DATA: which rows look wrong, how models withstand moved inputs and wrong labels, and which model to use.
 
     Of a folder a sample is audited; then every row is judged by a robust fit of the sample.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STARTED = time.monotonic()  # the budget of an audit runs from here
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
-                  help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
+                  help="Find what is wrong with a table before a model learns from it, and train robust models.")
 
 
 def _version(wanted: bool) -> None:

@@ -120,7 +120,7 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
     rows = X[seen].astype(np.float64, copy=False)
     K = np.abs(kernel(rows, Z))
     if K.max() - K.min() <= 1e-6 * K.max():
-        complaint = "alike: it is the same for every two"
+        complaint = "alike: its value is the same for every two rows"
         gamma = "raise"
     else:
         exact = Z.shape[0] == X.shape[0]
@@ -129,10 +129,10 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
             K[np.arange(len(seen)), seen] = 0
         if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= 1e-3:
             return
-        complaint = "unlike: for most of them it is next to 0 with every other"
+        complaint = "unlike: for most rows its value with every other row is almost 0"
         gamma = "lower"
-    warn_user(f"To {kernel!r} the rows of X are all {complaint}, so there is nothing to learn from. Scale the "
-              f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning)
+    warn_user(f"For {kernel!r} the rows of X are all {complaint}, so there is nothing to learn. Scale the columns of X "
+              f"(RobustScaler), or {gamma} gamma.", KernelScaleWarning)
 
 
 def check_positive(kernel: Kernel, who: str) -> None:

@@ -113,8 +113,8 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         self.dual_gap_ = float("nan")
         self.proof_ = proof_word([False])
         self.converged_ = False
-        warn_user(f"{type(self).__name__} had no time for a ball of all rows: this one is of {len(some)}, those that "
-                  "loo_weight_ counts. Raise max_time.", NotConvergedWarning)
+        warn_user(f"{type(self).__name__} had no time for a ball of all rows: it was fitted to {len(some)} rows, those "
+                  "with a loo_weight_. Raise max_time.", NotConvergedWarning)
 
     @abstractmethod
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
@@ -293,7 +293,7 @@ def unit_of(kernel: Kernel, X: Array) -> float:
 
 def warn_unproven(name: str) -> None:
     """Warn that the time was up before the certificate."""
-    warn_user(f"{name} had no time to prove its gap: it is as the stored rows have it. Raise max_time.",
+    warn_user(f"{name} had no time to prove its gap: dual_gap_ is measured, not proven. Raise max_time.",
               NotConvergedWarning)
 
 

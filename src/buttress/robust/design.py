@@ -148,9 +148,9 @@ def warn_of_near_copies(kernel: Any, X: Any) -> None:
     rows = near_copies(X)
     if len(rows):
         named = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
-        warn_user(f"{len(rows)} rows of X repeat another but for a last digit (rows {named}). Equal rows are left out "
-                  "together where rows are judged; these are not equal, so a copy would confirm a corrupt target. "
-                  "Round X, or drop the copies.")
+        warn_user(f"{len(rows)} rows of X repeat another row, except for a last digit (rows {named}). Equal rows are "
+                  "left out together when a row is judged. These are not equal, so a copy would confirm a corrupt "
+                  "target. Round X, or drop the copies.")
 
 
 def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:

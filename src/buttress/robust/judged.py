@@ -124,7 +124,7 @@ def warn_of_misleading(y: Array, residual: Array, bad: NDArray[np.bool_], *, tog
     if seen is not None:
         what, fix = seen
         warn_user(f"{bad.sum()} of {len(y)} rows are named corrupt, but {what}. Look at them with outlier_report. If "
-                  f"they are genuine, {fix}, or fit with contamination=0.")
+                  f"their targets are right, {fix}, or fit with contamination=0.")
 
 
 def what_they_share(
@@ -135,18 +135,18 @@ def what_they_share(
     if not enough(bad):
         return None
     if together:
-        return ("they lie together in X, as one side of a step of the function does, or a group with rules of its own",
+        return ("they lie together in X, like one side of a step of the function, or a group with its own rules",
                 "give the fit a column that tells the two sides apart")
     values, counts = np.unique(y, return_counts=True)
     most = int(counts.argmax())
     if counts[most] > TRIMMING.shared_share * len(y) and (y[~bad] == values[most]).any():
-        return (f"{counts[most] / len(y):.0%} of the targets are equal ({values[most]:g}), so that these may pass for "
-                "the good rows and the others for corrupt",
-                "model apart whether a target has this value and how large the others are")
+        return (f"{counts[most] / len(y):.0%} of the targets are equal ({values[most]:g}), so the fit may take these "
+                "as the good rows and the others as corrupt",
+                "fit two models, one for whether a target has this value, and one for the other targets")
     above = float(np.mean(residual[bad] > 0))
     if max(above, 1 - above) >= 0.95:  # nearly all on one side
         side = "above" if above > 0.5 else "below"
-        return (f"they lie {side} what is expected, nearly all of them, as the long tail of prices or salaries does",
+        return (f"nearly all of them lie {side} what is expected, like the long tail of prices or salaries",
                 "fit the logarithm of the targets" if side == "above" and y.min() > 0 else
                 "fit a function of the targets that shortens the tail")
     return None

@@ -167,7 +167,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         keep_rows(self, robust, law.sigma(seen), share, unit, partial(residual_shares, law, seen, limits),
                   whole=budget.whole)
         if self.contamination_ >= 0.5:
-            warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
+            warn_user(f"{self.contamination_:.0%} of the rows look corrupt; from one half on the result means nothing. "
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
         if share is None:
             bad = ~self.inlier_mask_

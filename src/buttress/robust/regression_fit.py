@@ -141,9 +141,9 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     missed = [float(np.median(np.abs(fit.loo[bad]))) for fit in (plain, robust.fit) if bad.any()]
     if not missed or missed[0] > GUARD.predicted * missed[1]:
         return robust
-    warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where a function "
-              "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
-              "contamination=.")
+    warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as at a step of the "
+              "function: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, give their "
+              "share as contamination=.")
     return clean
 
 

@@ -255,8 +255,8 @@ def _check_rows(estimator: JudgesRows, X: MatrixLike, given: Labels) -> None:
     other = np.flatnonzero(~(np.abs(row_keys(table, target) - keys) <= SAME * size) & ~np.isnan(keys))
     if len(other):
         raise ValueError("outlier_report needs the training data as they were fitted to, in the same order. "
-                         f"{len(other)} of {len(keys)} rows are not what they were, the first is row {other[0]}. Give "
-                         "X and y in the order they had, or fit again.")
+                         f"{len(other)} of {len(keys)} rows differ, the first is row {other[0]}. Give X and y in their "
+                         "original order, or fit again.")
 
 
 def _labels(X: MatrixLike, y: VectorLike, n: int) -> Labels:

@@ -54,8 +54,8 @@ def check_earlier(folder: Path, own: Sequence[str] = FILES) -> None:
             lost = sheet.name
             lost = lost if sheet.exists() and read_corrections(sheet).called else None
     if lost:
-        raise ValueError(f"Folder {str(folder)!r} holds {lost!r}, which is of no earlier audit, or filled in with "
-                         "corrections, and would be lost. Move it, or name another folder.")
+        raise ValueError(f"Folder {str(folder)!r} holds {lost!r}, which is not from an earlier audit, or has your "
+                         "corrections. The audit would overwrite it. Move it, or name another folder.")
 
 
 def next_step(result: AuditData) -> str:

@@ -137,8 +137,8 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=self.max_time, callback=report,
                           progress=self.progress, name=type(self).__name__)
         if outcome.status == "exhausted":
-            warn_user(f"{type(self).__name__} stopped after {outcome.n_iter} iterations: its objective grew beyond all "
-                      f"numbers, for step={self.step!r} is too long. Use step='spectral'.", NotConvergedWarning)
+            warn_user(f"{type(self).__name__} stopped after {outcome.n_iter} iterations: its objective overflowed, "
+                      f"because step={self.step!r} is too long. Use step='spectral'.", NotConvergedWarning)
         return outcome
 
     def _space(
