@@ -3,7 +3,7 @@
 The rows of a bag are those of its one table, or the keys of a cycle joined worst-case optimally.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,13 +190,6 @@ def _distinct(relation: Relation) -> Relation:
     whole = np.all([values >= 0 for values in relation.values()], axis=0)
     columns = distinct_rows([values[whole] for values in relation.values()])
     return dict(zip(relation, columns, strict=True))
-
-
-def are_unique(codes: Codes, held: Iterable[int]) -> bool:
-    """Return whether no two rows of a table agree in some attributes, rows without a key left out."""
-    found = _distinct({a: codes[a] for a in held})
-    whole = np.all([codes[a] >= 0 for a in found], axis=0)
-    return len(next(iter(found.values()))) == int(whole.sum())
 
 
 def _with_tables(join: Join, tables: Sequence[int], keys: Codes, codes: list[Codes], rows: list[Index]) -> BagRows:

@@ -94,7 +94,7 @@ class TableData:
 
 @dataclass
 class Node:
-    """A node of the join tree: a table, or the keys of a cycle that were joined beforehand, with tables or without.
+    """A node of the join tree: a table, or keys (with a left join tables) of a cycle that were joined beforehand.
 
     ``members`` are (table number, its row for each row of the node); ``key`` numbers the groups that a row of the
     parent matches (sorted; empty in the root); ``down`` gives each row's group in each child, by node number; ``bound``

@@ -16,7 +16,7 @@ from buttress.relational.checks import (
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.generic_join import distinct_rows
-from buttress.relational.plan.keys import BagRows, Codes, are_unique, bag_rows, combine, encode
+from buttress.relational.plan.keys import BagRows, Codes, bag_rows, combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
 from buttress.relational.plan.times import is_of_dates, see, steps_to, times_of
@@ -54,8 +54,7 @@ def prepare_with(join: Join, wanted: Sequence[tuple[int, str]], *, intercept: bo
             for table, code in encode(join, attribute, columns).items():
                 codes[table][a] = code
     shape = find_shape(join, [*pairs, *steps], root,
-                       lambda: [np.log(max(len(distinct_rows(list(code.values()))[0]), 1)) for code in codes],
-                       lambda table, held: are_unique(codes[table], held & codes[table].keys()))
+                       lambda: [np.log(max(len(distinct_rows(list(code.values()))[0]), 1)) for code in codes])
     notes, rows = _drop_null_keys(join, shape, codes, base)
     see(join, times, steps, shape.attributes, columns, codes, rows)
     nodes = _tree(join, shape, bag_rows(join, shape, codes, rows))

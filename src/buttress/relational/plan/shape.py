@@ -11,7 +11,6 @@ from buttress.relational.declare import Join, Pair
 from buttress.relational.plan.tree import Edges, JoinTree, connected, cyclic_core, decompose, spanning_tree
 
 Attribute = dict[int, list[str]]
-Unique = Callable[[int, frozenset[int]], bool]  # (table, attributes): no two of its rows agree in all of them
 
 
 @dataclass(frozen=True)
@@ -43,20 +42,18 @@ class Shape:
         return sorted(self.shared[bag] & self.shared[parent]) if parent >= 0 else []
 
 
-def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable[[], Sequence[float]],
-               unique: Unique) -> Shape:
+def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable[[], Sequence[float]]) -> Shape:
     """Return the shape of a join whose root holds table ``root``.
 
-    ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. ``unique``
-    says whether no two rows of a table agree in some attributes. Cycles are broken by bags of keys at fractional
-    hypertree width, or by one group of whole tables where a left join is part of the cycle. Raises ValueError for
-    tables that are not joined, and for left joins without a place in a tree.
+    ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. Cycles
+    are broken by bags of keys at fractional hypertree width, or by one group of whole tables where a left join is part
+    of the cycle. Raises ValueError for tables that are not joined, and for left joins without a place in a tree.
     """
     groups = attributes(pairs)
     edges = [frozenset(a for a, group in enumerate(groups) if i in group) for i in range(len(join.tables))]
     _check_connected(join, edges)
     left = {pair.second[0] for pair in pairs if pair.left}
-    bags, bound = _bags(join, edges, root, left, log_sizes, unique)
+    bags, bound = _bags(join, edges, left, log_sizes)
     shared = _shared([*edges, *bound], [[*bag, len(edges) + i] for i, bag in enumerate(bags)])
     tree = spanning_tree(shared, next(i for i, bag in enumerate(bags) if root in bag))
     assert tree is not None, "the bags were chosen so that they form a tree"
@@ -68,14 +65,14 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
     return shape
 
 
-def _bags(join: Join, edges: Edges, root: int, left: set[int], log_sizes: Callable[[], Sequence[float]],
-          unique: Unique) -> tuple[list[list[int]], list[frozenset[int]]]:
+def _bags(join: Join, edges: Edges, left: set[int], log_sizes: Callable[[], Sequence[float]]
+          ) -> tuple[list[list[int]], list[frozenset[int]]]:
     """Return the tables of each bag, and the attributes whose keys it joins beforehand."""
     core = cyclic_core(edges)
     if len(core) == 1:
         return [[i] for i in range(len(edges))], [frozenset()] * len(edges)
     if left.isdisjoint(core):
-        return _bags_of_keys(edges, core, root, log_sizes(), unique)
+        return _bags_of_keys(edges, core, log_sizes())
     kept = [t for t in core if t not in left]
     bags = [*([t] for t in range(len(edges)) if t not in kept), kept]
     if len(connected([edges[t] for t in kept])) < len(kept) or spanning_tree(_shared(edges, bags)) is None:
@@ -91,25 +88,18 @@ def _shared(edges: Edges, bags: Sequence[Sequence[int]]) -> list[frozenset[int]]
     return [frozenset(a for a in mine if sum(a in other for other in held) > 1) for mine in held]
 
 
-def _bags_of_keys(edges: Edges, core: Sequence[int], root: int, log_sizes: Sequence[float],
-                  unique: Unique) -> tuple[list[list[int]], list[frozenset[int]]]:
-    """Return bags of keys at fractional hypertree width, and the tables beside them.
+def _bags_of_keys(
+    edges: Edges, core: Sequence[int], log_sizes: Sequence[float]
+) -> tuple[list[list[int]], list[frozenset[int]]]:
+    """Return the tables, each a bag by itself, and bags of keys at fractional hypertree width.
 
-    A table whose rows have distinct keys joins a bag that holds them, where it adds no row; every other one, and the
-    one with the label, is a bag by itself. Attributes outside the cycle stay with their tables.
+    Attributes outside the cycle stay with their tables.
     """
     inside = {t: frozenset(a for a in edges[t] if sum(a in edges[s] for s in core) > 1) for t in core}
     found = decompose(list(inside.values()), [log_sizes[t] for t in core])
     wide = [bag for bag in found if not any(bag <= held for held in inside.values())]
-    bags: list[list[int]] = [[] for _ in wide]
-    alone = [t for t in range(len(edges)) if t not in core]
-    for t, held in inside.items():
-        place = next((i for i, bag in enumerate(wide) if held <= bag), None)
-        if place is not None and t != root and unique(t, held):
-            bags[place].append(t)
-        else:
-            alone.append(t)
-    return [[t] for t in sorted(alone)] + bags, [frozenset[int]()] * len(alone) + wide
+    bags: list[list[int]] = [[t] for t in range(len(edges))]
+    return bags + [[] for _ in wide], [frozenset[int]()] * len(edges) + wide
 
 
 def attributes(pairs: Sequence[Pair]) -> list[Attribute]:

@@ -180,8 +180,7 @@ def sql_tree(join: Join, pairs: Sequence[Pair], items: Sequence[Item], connectio
     def counted(item: str) -> int:
         return int(select(connection, f"SELECT COUNT(*) FROM {item} q", dialect)[0][0])
 
-    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item.text), 1)) for item in items],
-                       unique=lambda table, keys: False)  # so that every table is a node by itself
+    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item.text), 1)) for item in items])
     nodes = []
     columns = {}
     for bag, tables in enumerate(shape.bags):
