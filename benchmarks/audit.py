@@ -85,7 +85,7 @@ def findings_of(X: Columns, y: np.ndarray, judged: bool) -> list[Finding]:
     train, test, _ = split(table, classifies, 0)
     n = len(table)
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
-                        0.0, 0, classifies)
+                        0.0, classifies)
     if judged:
         prepared = table.preparation().fit_transform(table.coded())
         verdicts, _ = judge(prepared, table.target, task, seed=0, logarithms=takes_logarithms(table, task))
@@ -240,7 +240,7 @@ def measured(X: Columns, y: np.ndarray) -> set[str]:
     found = measure((AS_IS, ATTACKED, CORRUPTED), split_rows, lambda what, share: None, lambda line: None)
     n, classifies = len(table), split_rows.classifies
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
-                        0.0, 0, classifies)
+                        0.0, classifies)
     evidence = Evidence(table, classifies, split_rows.train.places, split_rows.test.places, np.arange(n), verdicts,
                         found.rows(list(split_rows.entries)), recommended(split_rows, found), split_rows.baseline, 0.25,
                         better=better_than_guessing(split_rows, found))

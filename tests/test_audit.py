@@ -235,7 +235,7 @@ def test_a_fitted_model_is_judged_as_it_is_in_its_own_units(still):
     assert 0 <= cells["certified"].value <= cells["attacked"].value <= cells["as_is"].value
     assert cells["flipped_10"].value is None
     np.testing.assert_array_equal(mine.dual_coef_, coef)
-    with pytest.raises(ValueError, match="expects the columns"):
+    with pytest.raises(ValueError, match="lack the columns"):
         buttress.audit(mine, frame[["a", "b"]], y)
     with pytest.raises(ValueError, match=r"cannot predict the rows as they came.* 'd' of X"):
         buttress.audit(mine, frame.assign(d=["x", "y", "z"] * 50), y)
@@ -445,7 +445,7 @@ def test_planted_faults_count_only_where_they_were_found():
 def test_a_machine_for_wrong_targets_is_recommended_where_it_clearly_beats_all_others_and_only_there():
     none = np.zeros(9)
     measured = Measured(columns={"as_is": ""})
-    measured.verdicts = Verdicts(none, none, none, none, none > 0, np.zeros((9, 1), int), 0.0, 0, False, (0.0, 0.1))
+    measured.verdicts = Verdicts(none, none, none, none, none > 0, np.zeros((9, 1), int), 0.0, False, (0.0, 0.1))
     measured.losses = {"mean of the target": np.full(30, 9.0), "ridge regression": np.full(30, 2.0),
                        "robust": np.ones(30)}
     measured.cells = {"as_is": {"ridge regression": Cell(1.4), "robust": Cell(1.0)}}

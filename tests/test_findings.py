@@ -47,7 +47,7 @@ def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.0
     else:  # on both sides of what is expected
         expected[list(wrong)] += 9 * y.std() * np.where(np.arange(len(wrong)) % 2, 1, -1)
     verdicts = Verdicts(table.target, expected, probability, probability, np.zeros(len(table), bool),
-                        np.zeros((len(table), 1), int), float(probability.mean()), 0, classifies, interval)
+                        np.zeros((len(table), 1), int), float(probability.mean()), classifies, interval)
     guess = "majority class" if classifies else "mean of the target"
     score = Cell(0.9, 0.85, 0.95) if classifies else Cell(1.0, 0.9, 1.1)
     rows = {"model": {"as_is": score} | (cells or {}), guess: {"as_is": Cell(0.5) if classifies else Cell(3.0)}}
