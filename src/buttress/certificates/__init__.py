@@ -98,8 +98,8 @@ def certified_radius(
         Box that the inputs stay in, as for the attacks: numbers, or arrays that broadcast to X. It must hold X.
     effort : int
         Parts of the region that branch and bound looks at, a row and norm, for four of the radii that it tries: it
-        enlarges them, and is worth it for few columns. A thousand take .1 s with 100 centres and 2 columns, 1 s with 30. Of trees a fortieth of them, rounded
-        up, is looked at for each of 40 radii.
+        enlarges them, and is worth it for few columns. A thousand take .1 s with 100 centres and 2 columns, 1 s with
+        30. Of trees a fortieth of them, rounded up, is looked at for each of 40 radii.
     norm : {"l2", "linf"} or None
         Work on this norm alone. The other's radii then follow from it, as |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
     scale : array of shape (d,) or (1, d), or None
