@@ -147,8 +147,8 @@ class Leads:
             if len(rest):
                 proven[rest] = self.holds(rival, Z, attacker, rest, eps[rest])
             if effort > 0 and rival.lead is not None:
-                rest = np.flatnonzero(standing & ~proven & (rival.margin > 0)).tolist()
-                proven[rest] = [_branched(rival.lead, Z, attacker, row, eps[row], effort) for row in rest]
+                left = np.flatnonzero(standing & ~proven & (rival.margin > 0)).tolist()
+                proven[left] = [_branched(rival.lead, Z, attacker, row, eps[row], effort) for row in left]
             standing &= proven
         return standing
 
