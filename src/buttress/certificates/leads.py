@@ -147,8 +147,8 @@ class Leads:
             if len(rest):
                 proven[rest] = self.holds(rival, Z, attacker, rest, eps[rest])
             if effort > 0 and rival.lead is not None:
-                rest = np.flatnonzero(standing & ~proven & (rival.margin > 0))
-                proven[rest] = [_branched(rival.lead, Z, attacker, row, eps[row], effort) for row in rest]
+                left = np.flatnonzero(standing & ~proven & (rival.margin > 0)).tolist()
+                proven[left] = [_branched(rival.lead, Z, attacker, row, eps[row], effort) for row in left]
             standing &= proven
         return standing
 
@@ -156,7 +156,7 @@ class Leads:
         """Return larger radii where branch and bound proves them: of each tried a share of ``effort`` parts is seen."""
         Z, found = self.score.inner(X), radius.copy()
         cover, share = _cover(Z, attacker), 1 + -(-effort // len(rivals)) // TRIES
-        for row in np.flatnonzero(np.isfinite(radius)):
+        for row in np.flatnonzero(np.isfinite(radius)).tolist():
             def holds(rows: Rows, eps: Array, row: int = row) -> NDArray[np.bool_]:
                 return np.array([all(rival.lead is not None and rival.margin[row] > 0
                                      and _branched(rival.lead, Z, attacker, row, each, share) for rival in rivals)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def read_steps(model: Any) -> BoundedSteps | None:
     before = _in_turn([_step(step) for step in steps[:-1]])
     if type(last) is MLPClassifier and last.out_activation_ in ("logistic", "softmax"):
         check_one_label(last)
-        return BoundedSteps(before, _network(last), None, class_contrasts(len(last.classes_)))
+        network = _layers(last.coefs_, last.intercepts_, last.activation)
+        return BoundedSteps(before, network, None, class_contrasts(len(last.classes_)))
     score = read_scores(last)
     if score is None or len(steps) == 1 or not isinstance(score.expansion, KernelExpansion):
         return None
@@ -65,13 +67,9 @@ def read_steps(model: Any) -> BoundedSteps | None:
         return BoundedSteps(before, None, score, score.contrasts)
     if expansion.linear is not None:
         return None
-    centers, coef, known = np.asarray(expansion.centers), expansion.coef, score
-
-    def linear(z: Enclosure) -> Enclosure:
-        inner = scaled(z, known.scale, shift=known.shift)
-        return affine(affine(inner, centers.T), coef, expansion.intercept)
-
-    return BoundedSteps(before, linear, None, score.contrasts)
+    inner = partial(scaled, a=score.scale, shift=score.shift)
+    layers = _layers([np.asarray(expansion.centers).T, expansion.coef], [np.zeros(1), expansion.intercept], "identity")
+    return BoundedSteps(before, _in_turn([inner, layers]), None, score.contrasts)
 
 
 def in_single(model: Any) -> bool:
@@ -193,17 +191,12 @@ def _unchanged(step: FunctionTransformer) -> Bound | None:
     return (lambda z: z) if step.func is None else None
 
 
-def _network(model: MLPClassifier) -> Bound:
-    """Return the logits of a network."""
-
-    def bound(z: Enclosure) -> Enclosure:
-        layers = list(zip(model.coefs_, model.intercepts_, strict=True))
-        for W, b in layers[:-1]:
-            z = activated(affine(z, W.astype(np.float64), b.astype(np.float64)), model.activation)
-        W, b = layers[-1]
-        return affine(z, W.astype(np.float64), b.astype(np.float64))
-
-    return bound
+def _layers(weights: list[Array], intercepts: list[Array], activation: str) -> Bound:
+    """Return what layers make of values, the last without an activation."""
+    parts: list[Bound] = []
+    for W, b in zip(weights, intercepts, strict=True):
+        parts += [partial(affine, A=W.astype(np.float64), b=b.astype(np.float64)), partial(activated, name=activation)]
+    return _in_turn(parts[:-1])
 
 
 READ: list[tuple[tuple[type, ...], Callable[[Any], Bound | None]]] = [
