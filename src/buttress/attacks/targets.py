@@ -97,7 +97,7 @@ class ExpansionTarget(ScoreTarget):
         return point.values @ coef + self._flat(inner), gradient
 
     def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
-        inner, steps, rows = self.there.inner(X), self._scaled(steps, columns), np.arange(len(X))
+        inner, steps, rows = self.there.inner(X), self._scaled(steps, columns), namespace(X).arange(len(X))
         near = self._at(inner).nudged(rows, columns, steps, V @ self.expansion.coef.T)
         near = near + (V * self._flat(inner)).sum(1)[:, None]
         linear = self.expansion.linear
@@ -123,7 +123,7 @@ class WaveTarget(ScoreTarget):
         return point.scores, lambda V: point.gradient(V) * self.there.scale
 
     def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
-        near = self._point(X).nudged(np.arange(len(X)), columns, self._scaled(steps, columns), V)
+        near = self._point(X).nudged(namespace(X).arange(len(X)), columns, self._scaled(steps, columns), V)
         return super().nudged(X, columns, steps, V) if near is None else near
 
 
