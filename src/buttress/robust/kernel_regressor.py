@@ -27,7 +27,7 @@ from buttress.robust.judged import (
     warn_of_misleading,
 )
 from buttress.robust.kernel_machine import RobustKernelMachine
-from buttress.robust.regression_fit import RegressionTask, place_explains, robust_fit, unsuspecting_fit
+from buttress.robust.regression_fit import RegressionTask, fit_again, place_explains, robust_fit
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import LawLimits
 from buttress.solvers.contamination.share_interval import residual_shares
@@ -201,7 +201,7 @@ def under_learned_columns(
 ) -> tuple[RegressionTask, RobustFit, Array]:
     """Return the task and the fit under a kernel of learned columns, and their weights (d,).
 
-    They are learned from the rows as ``found`` believes them, and all else is then done again; but where it took none
+    They are learned from the rows as ``found`` believes them, and the fit is made again from these; where it took none
     as corrupt, none is: what noise remains under better columns is too easily taken for that. Where the law explains
     left-out rows no better afterwards, the fit stays and all weights are 1.
     """
@@ -214,7 +214,7 @@ def under_learned_columns(
                                      alphas=(grid[0], grid[-1]))
     again = replace(task, design=replace(setting, kernel=learned).design())
     hear(again.design)
-    other = unsuspecting_fit(again, power=1) if found.clean else robust_fit(again, found)
+    other = fit_again(again, found)
     if not other.known.likelihood > found.known.likelihood:
         return task, found, np.ones(setting.X.shape[1])
     return again, replace(other, n_iter=found.n_iter + other.n_iter), weights

@@ -59,40 +59,58 @@ class RegressionTask:
         """The number of EM rounds of the law between two fits; it depends on the cost of a fit."""
         return MIXTURE.rounds if self.design.regime is Regime.EXACT else MIXTURE.rounds_of_many
 
+    @property
+    def schedule(self) -> MixtureSchedule:
+        """How a mixture of all rows is fitted, few a landmark."""
+        return MixtureSchedule(MIXTURE.degrees, self.rounds, self.max_iter, RESIDUALS.settled)
+
     def residuals(self, fit: Fit) -> LeftOutResiduals:
         """Return the residuals of rows left out, with levels for laws with a shape."""
         return residuals_of(fit, self.design.ridge, self.y)
 
 
-def robust_fit(task: RegressionTask, found: RobustFit | None = None) -> RobustFit:
+def robust_fit(task: RegressionTask) -> RobustFit:
     """Fit plain kernel ridge and the mixture, and return the fit that the guard decides for.
 
-    The mixture starts from the rows that ``found`` believes, else from a search. After Ctrl-C, once the search has
-    found good rows, the model is a fit to them.
+    The mixture starts from a search. After Ctrl-C, once the search has found good rows, the model is a fit to them.
     """
     y = task.y
     if task.limits.share == 0 or not y.any():
         return unsuspecting_fit(task, power=2)
-    if found is None:
-        with own_threads():  # the products of the search are small
-            good, votes = search(task)
-    else:
-        good, votes = found.weight[task.design.searched], found.votes
+    with own_threads():  # the products of the search are small
+        good, votes = search(task)
     return task.budget.attempt(
-        lambda: _fit_and_guard(task, good, votes, found), otherwise=lambda: _of_rows_found(task, good, votes),
+        lambda: _fit_and_guard(task, good, votes), otherwise=lambda: _of_rows_found(task, good, votes),
         message="The fit was interrupted. The model is of the rows that the search took as good, and was not compared "
                 "with plain kernel ridge.")
 
 
-def _fit_and_guard(
-    task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None, found: RobustFit | None
-) -> RobustFit:
-    """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
+def fit_again(task: RegressionTask, found: RobustFit) -> RobustFit:
+    """Return the fit under another kernel than that of ``found``: with no corrupt rows where that has none.
+
+    The mixture starts from the rows that ``found`` believes, at its ridge and with a shape where its law has one.
+    """
+    if found.clean:
+        return unsuspecting_fit(task, power=1)
     if task.design.regime is Regime.MANY:
-        mixed, alpha = mixed_of_many(task, good)
-        fit = mixed.fit
+        mixed, alpha = mixed_of_many(task, found.weight[task.design.searched])
     else:
-        mixed, alpha = mixed_of_few(task, good, found)
+        schedule = replace(task.schedule, shaped=found.known.law.shaped)
+        mixed, alpha = _mixed_at_best(task, found.weight, found.alpha, schedule)
+    return _guarded_mixture(task, mixed, alpha, found.votes)
+
+
+def _fit_and_guard(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
+    """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
+    mixed, alpha = (mixed_of_many if task.design.regime is Regime.MANY else mixed_of_few)(task, good)
+    return _guarded_mixture(task, mixed, alpha, votes)
+
+
+def _guarded_mixture(
+    task: RegressionTask, mixed: Fitted, alpha: float, votes: NDArray[np.bool_] | None
+) -> RobustFit:
+    fit = mixed.fit
+    if task.design.regime is not Regime.MANY:
         fit = task.design.ridge.solve(task.y, mixed.known.responsibility, alpha)
     robust = RobustFit(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes, converged=mixed.converged)
     if task.limits.share is not None:
@@ -198,48 +216,39 @@ def unsuspecting_fit(task: RegressionTask, power: int) -> RobustFit:
     return RobustFit(plain, _explained(task, plain, 0.0), 1, alpha, clean=True, votes=everyone[None, :] > 0)
 
 
-def mixed_of_few(task: RegressionTask, good: Array, found: RobustFit | None) -> tuple[Fitted, float]:
+def mixed_of_few(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
-    corrupt: where both laws agree on that, the simpler one predicts better. ``found``, a fit under another kernel, has
-    settled both before.
+    corrupt: where both laws agree on that, the simpler one predicts better.
 
     Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
     first = task.design.unit if task.alpha is None else task.alpha
-    schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
-    done = 0
-    if found is None:
-        state, schedule = _first_mixture(task, good, first, schedule)
-        if task.alpha is not None or task.budget.spent():
-            return state, first
-        first = _best_alpha(task, state)
-        weight = state.known.responsibility
-        done = state.n_iter
-    else:
-        first = found.alpha
-        schedule = replace(schedule, shaped=found.known.law.shaped)
-        weight = found.weight
-    ridge = task.design.ridge
-    fit = ridge.solve(task.y, weight, first)
-    last = mixture(ridge, task.y, fit, alpha=first, limits=task.limits, schedule=schedule, budget=task.budget)
-    alpha = _best_alpha(task, last) if task.alpha is None else task.alpha
-    return replace(last, n_iter=done + last.n_iter), alpha
-
-
-def _first_mixture(
-    task: RegressionTask, good: Array, alpha: float, schedule: MixtureSchedule
-) -> tuple[Fitted, MixtureSchedule]:
-    state = mixed_at(task, good, alpha, alpha, schedule)
+    schedule = task.schedule
+    state = mixed_at(task, good, first, first, schedule)
     if task.shaped:
         shaped = replace(schedule, shaped=True)
-        other = mixture(task.design.ridge, task.y, state.fit, alpha=alpha, limits=task.limits, schedule=shaped,
+        other = mixture(task.design.ridge, task.y, state.fit, alpha=first, limits=task.limits, schedule=shaped,
                         budget=task.budget)
         gain = other.known.likelihood - state.known.likelihood - shape_cost(len(task.y)) / len(task.y)
         if gain > 0 and abs(other.known.law.share - state.known.law.share) > MIXTURE.reread:
-            return other, shaped
-    return state, schedule
+            schedule = shaped
+            state = other
+    if task.alpha is not None or task.budget.spent():
+        return state, first
+    last, alpha = _mixed_at_best(task, state.known.responsibility, _best_alpha(task, state), schedule)
+    return replace(last, n_iter=state.n_iter + last.n_iter), alpha
+
+
+def _mixed_at_best(
+    task: RegressionTask, weight: Array, alpha: float, schedule: MixtureSchedule
+) -> tuple[Fitted, float]:
+    """Fit the mixture at ridge alpha from weights of all rows; return it and the best ridge for what it kept."""
+    ridge = task.design.ridge
+    fit = ridge.solve(task.y, weight, alpha)
+    last = mixture(ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
+    return last, _best_alpha(task, last) if task.alpha is None else task.alpha
 
 
 def mixed_of_many(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
