@@ -442,7 +442,7 @@ def test_a_record_of_another_problem_is_not_used(tmp_path, monkeypatch):
     kept = folder.read("now")
     kept["question"] = (1.5).hex()
     folder.write("now", kept)
-    with pytest.warns(UserWarning, match="differs from the one in the checkpoint"):
+    with pytest.warns(UserWarning, match="differs from the checkpoint"):
         model = fit("pairs of classes", checkpoint=str(tmp_path), resume=True)
     assert bits(model) == bits(fit("pairs of classes"))
 

@@ -291,7 +291,7 @@ def test_a_group_that_a_robust_fit_mostly_names_corrupt_is_told(model):
     X, noisy = rng.normal(size=(400, 2)), rng.random(400) < 0.3
     y = X[:, 0] + np.where(noisy, 10.0, 1.0) * 0.2 * rng.normal(size=400)
     fitted = clone(model).fit(X, y)
-    with pytest.warns(UserWarning, match=r"Of group True \d+ of \d+ training rows count: others are named corrupt"):
+    with pytest.warns(UserWarning, match=r"Of group True only \d+ of \d+ training rows count: the others are named"):
         fitted.predict_interval(X[:2], groups=(noisy, [True, False]))
 
 

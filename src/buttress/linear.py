@@ -260,13 +260,13 @@ class LinearSVC(Liblinear, LinearMachine):
         Attribute("dual_objective_", "real", "one or n_scores", "A lower bound of the optimum."),
         Attribute("dual_gap_", "real", "one or n_scores", "Their difference. Proven in floating point."),
         Attribute("dual_coef_", "finite", "n_scores, n_rows",
-                  "The dual point of ``dual_objective_``: y_i a_i of each row, with which anyone can prove it again. "
-                  "Of \"crammer_singer\" what each row adds to each class's plane, of two classes the second's."),
+                  "The dual point of ``dual_objective_``: y_i a_i of each row, from which anyone can check it. With "
+                  "\"crammer_singer\" what each row adds to each class's plane, for two classes to the second's."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
-        Attribute("n_iter_", "count", meaning="Newton steps or passes begun, of the class that took most."),
+        Attribute("n_iter_", "count", meaning="Newton steps or passes, of the class that took most."),
         Attribute("history_", "history",
-                  meaning="After each step, of the last class. The gap is a certificate: the relative duality gap, "
-                          "which the distance to the optimum cannot exceed."))
+                  meaning="After each step, of the last class. The gap is the relative duality gap, an upper bound of "
+                          "the distance to the optimum."))
 
     solver: str = "auto"
     multi_class: str = "ovr"

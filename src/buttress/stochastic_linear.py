@@ -35,8 +35,9 @@ IDLE = 0.99  # of the objective of the best constant
 @advises(**ADVICE["StochasticLinearSVC"])
 @dataclass(kw_only=True, eq=False, repr=False)
 class StochasticLinearSVC(LinearMachine):
-    """The machine of :class:`LinearSVC` by stochastic gradient descent: cheap steps on one row at a time, no proof. For
-    hundreds of thousands of rows, and for streams (:meth:`partial_fit`).
+    """The machine of :class:`LinearSVC` by stochastic gradient descent: cheap steps on one row at a time, no proof.
+
+    For hundreds of thousands of rows, and for streams (:meth:`partial_fit`).
 
     Parameters
     ----------

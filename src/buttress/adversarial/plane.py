@@ -73,7 +73,7 @@ class AttackedPlane(
         Attribute("classes_", "label", "n_classes", "The labels, sorted."),
         Attribute("primal_objective_", "real", "one or n_scores", "An upper bound of the objective as stated above."),
         Attribute("dual_gap_", "real", "one or n_scores",
-                  "How far above the optimum it can be at most. Proven in floating point."),
+                  "Upper bound of how far it is above the optimum. Proven in floating point."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Interior-point steps, plus one, of all classes together."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))

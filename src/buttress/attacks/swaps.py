@@ -36,6 +36,7 @@ def swaps(
     return_info: bool = False,
 ) -> Any:
     """Swap categories, texts too: try all versions of a row with at most ``threat.most_swaps`` swaps; return the worst.
+
     All versions are tried, so a row that stays right is proven against every such swap. A model that gives labels only
     is allowed. Of the misclassified versions one with the fewest changed cells is returned.
 

@@ -54,8 +54,7 @@ def audit(
     checkpoint: str | None = None,
     report: Report | None = None,
 ) -> AuditResult:
-    """Audit a table: which labels look wrong, how models withstand moved inputs and wrong labels, and which model to
-    use.
+    """Audit a table: which rows look wrong, how models withstand moved inputs and wrong labels, which model to use.
 
     Parameters
     ----------

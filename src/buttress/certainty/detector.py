@@ -26,9 +26,10 @@ FOLDS = "cv must be a share of rows in (0, 1), a number of folds of 2 or more, o
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConformalDetector(Documented, MetaEstimatorMixin, BaseEstimator):
-    """p-values of new rows, and which of them are novel, for any detector. The detector scores left-out rows, which its
-    fit has not seen. The p-value of a new row is the share of these that are at least as far out. With s_k the scores
-    of the fit without the rows of part k, larger for typical rows:
+    """p-values of new rows, and which of them are novel, for any detector.
+
+    The detector scores left-out rows, which its fit has not seen. The p-value of a new row is the share of these that
+    are at least as far out. With s_k the scores of the fit without the rows of part k, larger for typical rows:
 
         p(x) = (1 + sum_k #{i in part k : s_k(x_i) <= s_k(x)}) / (1 + sum_k #{i in part k})
 
@@ -235,10 +236,11 @@ def typicality(detector: Any, X: Array) -> Array:
 
 
 def novel_columns(detector: Any, X: MatrixLike, known: MatrixLike, *, tried: int = 20) -> Array:
-    """Return how much more typical each row would be with another value in one column, shape (n, d), at least 0. Each
-    column of each row of X (n, d) is replaced by ``tried`` values of the typical rows ``known`` (m, d), evenly spaced
-    in their order. The result is the best score found minus the row's own score. The largest entry of a row is the
-    column that makes it novel. If a row breaks a relation of two columns, both are large.
+    """Return how much more typical each row would be with another value in one column, shape (n, d), at least 0.
+
+    Each column of each row of X (n, d) is replaced by ``tried`` values of the typical rows ``known`` (m, d), evenly
+    spaced in their order. The result is the best score found minus the row's own score. The largest entry of a row is
+    the column that makes it novel. If a row breaks a relation of two columns, both are large.
 
     ``detector`` is fitted, as in :class:`ConformalDetector`; n d ``tried`` rows are scored.
 

@@ -47,12 +47,12 @@ OF_BALLS = (
               meaning="R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows."),
     Attribute("center_norm2_", "finite", meaning="||c||^2."),
     Attribute("loo_scores_", "real", "n_rows",
-              "Score of each training row by the ball without it, NaN for rows without weight: what ``score_samples`` "
-              "is of new rows."),
+              "Leave-one-out score of each training row, to compare with ``score_samples`` of new rows; NaN for rows "
+              "without weight."),
     Attribute("loo_weight_", "nonnegative", "n_rows", "How much each counts in p-values."),
     Attribute("offset_", "finite",
-              meaning="The score from which rows are inside: see ``contamination``. At the radius, R^2 and the error "
-                      "that rounding and ``tol`` allow, so that rows on the boundary are inside. "
+              meaning="Rows with at least this score are inside: see ``contamination``. With None, the score at R^2 "
+                      "plus the error that rounding and ``tol`` allow, so rows on the boundary are inside. "
                       "``decision_function(X) = score_samples(X) - offset_``."),
     Attribute("kernel_", "part", of="Kernel", meaning="The fitted kernel; of several their weighted sum."),
     Attribute("expansion_", "part", of="KernelExpansion", meaning="The scores as a function of rows, for attacks."),

@@ -98,7 +98,7 @@ class SVDD(BallDetector):
         Attribute("primal_objective_", "finite", meaning="An upper bound of the objective above at this ball."),
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum."),
         Attribute("dual_gap_", "real",
-                  meaning="How far above the optimum this ball can be at most. NaN for an indefinite kernel."),
+                  meaning="Upper bound of how far it is above the optimum. NaN for an indefinite kernel."),
         PROOF,
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),

@@ -83,14 +83,14 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     _state = State(
         Attribute("loo_score_", "real", "n_rows",
-                  "Margin of the given label under the fit without the row: negative when another class wins."),
+                  "Leave-one-out margin of the given label: negative if another class has the largest score."),
         Attribute("loo_proba_", "real", "n_rows, n_classes",
                   "Probability of each class under the fit without the row."),
         Attribute("isolated_", "bool", "n_rows",
                   "Rows whose kernel values with all others are close to 0: left out, their labels not judged."),
         Attribute("confusion_", "real", "n_classes, n_classes",
-                  "Share of the rows of each true class (row) that is given each label (column). Unless labels wrong "
-                  "in some directions only explain the data decisively better, all directions are alike."),
+                  "Share of each true class (row) that has each label (column). All wrong labels of a class have equal "
+                  "shares, unless errors in some directions only explain the data decisively better."),
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
                   meaning="The scores as a function of rows, for attacks."),
         Attribute("contrasts_", "finite", "n_classes, *, n_scores",

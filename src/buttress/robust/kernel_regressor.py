@@ -93,18 +93,18 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
     _state = State(
         Attribute("loo_residual_", "real", "n_rows",
-                  "y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. On "
-                  "landmarks the correction is estimated, except where it is large."),
-        Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
+                  "y_i minus the prediction of the fit without row i and the rows of equal x. On landmarks the "
+                  "correction is estimated, except where it is large."),
+        Attribute("loo_sigma_", "real", "n_rows", "``loo_residual_`` divided by its expected standard deviation."),
         Attribute("column_weights_", "positive", "n_features or none",
-                  "What the squared differences of each column count in r^2, relative to kernel=\"rbf\": all 1 where "
-                  "learning them gained nothing. None where none are learned."),
+                  "Weight of each column's squared differences in r^2, relative to kernel=\"rbf\": all 1 if learning "
+                  "gained nothing. None if none are learned."),
         Attribute("intercept_", "finite"),
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
                   meaning="The prediction as a function of rows, for attacks."),
         Attribute("held_out_", "part", "one or none", of="HeldOutFits",
-                  meaning="What :meth:`predict_interval` needs: fits without a tenth of the rows each, made when "
-                          "first asked for. On landmarks leave-one-out residuals take their place."))
+                  meaning="For :meth:`predict_interval`: fits, each without a tenth of the rows, made when first "
+                          "needed. On landmarks leave-one-out residuals replace them."))
 
     contamination_interval_: ClassVar[Any] = Later()
     held_out_ = Later[HeldOutFits]()

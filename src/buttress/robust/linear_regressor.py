@@ -142,10 +142,10 @@ class RobustLinearRegressor(PlaneValues, Documented, CallbackSupportMixin, Regre
         *OF_ROWS,
         Attribute("coef_", "finite", "n_features"),
         Attribute("intercept_", "finite"),
-        Attribute("loo_residual_", "real", "n_rows", "y_i minus what the fit without row i predicts for it."),
-        Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
+        Attribute("loo_residual_", "real", "n_rows", "y_i minus the prediction of the fit without row i."),
+        Attribute("loo_sigma_", "real", "n_rows", "``loo_residual_`` divided by its expected standard deviation."),
         Attribute("held_out_", "part", "one or none", of="HeldOutFits",
-                  meaning="Fits without a tenth of the rows each, for :meth:`predict_interval`."),
+                  meaning="Fits, each without a tenth of the rows, for :meth:`predict_interval`."),
         Attribute("mm_", "part", "one or none", of="MMEstimate", meaning="The estimate that :meth:`summary` shows."))
 
     held_out_ = Later[HeldOutFits]()

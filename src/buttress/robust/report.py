@@ -102,12 +102,13 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     (what a fit without the row predicts); ``sigmas`` (regression: given minus expected, in standard deviations) or
     ``margin`` (classification: score of the given label minus the best other score); ``probability`` that the row is
     corrupt; ``agreement`` (share of the starts of the search, or of the ridges tried, that agree with the final fit
-    about the row; 0 if none does, because the final fit was refined later); for a classifier ``isolated``: no other row
-    resembles this one, so ``expected`` has no meaning, and ``probability`` is the mean over the other rows. A row with
-    a ``sample_weight`` is one row, with weight 0 none. Two columns describe X alone, because a wrong entry of X seldom
-    shows in the target: ``x_pvalue``, how often the columns of an ordinary row disagree as much as here, and
-    ``x_columns``, the unusual columns (names or numbers) if the p-value is below .05, the worst first. For sparse X and
-    precomputed kernels they are NaN and empty.
+    on the row; 0 if none does, because the final fit was refined later); for a classifier ``isolated``: no other row
+    resembles this one, so ``expected`` has no meaning, and ``probability`` is the mean over the other rows. Rows with
+    ``sample_weight`` 0 are left out.
+
+    Two columns describe X alone, because a wrong entry of X seldom shows in the target: ``x_pvalue``, how often the
+    columns of an ordinary row disagree as much as here, and ``x_columns``, the unusual columns (names or numbers) if
+    the p-value is below .05, the worst first. For sparse X and precomputed kernels they are NaN and empty.
 
     Parameters
     ----------

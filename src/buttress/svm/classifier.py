@@ -64,12 +64,10 @@ class SVC(ExactClassifier):
     max_time : float or None
         Most seconds of the whole fit.
     solver : {"auto", "smo", "ipm"}, default="auto"
-        "smo" updates pairs of coefficients; "ipm" is an interior-point method for up to 3,000 rows, whose number of
-        iterations does not depend on C or the scale of the data; "auto" starts with pairs, and changes to "ipm" if they
-        stall.
+        "smo" updates pairs of coefficients; "ipm" is an interior-point method for up to 3,000 rows, whose iterations do
+        not depend on C or the scale; "auto" starts with "smo" and changes to "ipm" if it stalls.
     multi_class : {"ovo", "ovr"}, default="ovo"
-        With more than two classes: one problem for each pair of classes, which vote, or one for each class against the
-        rest.
+        With more than two classes: one problem for each pair, which vote, or one for each class against the rest.
     indefinite : {"warn", "raise", "clip", "flip"}, default="warn"
         For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices). "warn": a
         stationary point, with a warning and without an optimality gap. "raise": an error. "clip", "flip": negative

@@ -52,11 +52,11 @@ OF_MACHINES = (
               "an indefinite kernel."),
     PROOF,
     Attribute("converged_", "bool",
-              meaning="Whether ``tol`` was met and the gap as computed is at most 1e-3 of the primal objective (of an "
-                      "interior-point solution: the latter; with ``gap``, whether that was met)."),
+              meaning="Whether ``tol`` was met and the computed gap is at most 1e-3 of the primal objective. After the "
+                      "interior-point method only the gap counts; with ``gap``, only whether it was met."),
     Attribute("n_iter_", "count", "one or n_problems",
-              "Pair updates, or interior-point steps; of a classifier of each problem."),
-    Attribute("n_kernel_rows_", "nonnegative", meaning="Kernel rows computed, in whole rows of all training rows."),
+              "Pair updates, or interior-point steps; for a classifier of each problem."),
+    Attribute("n_kernel_rows_", "nonnegative", meaning="Computed kernel values, in units of whole kernel rows."),
     Attribute("n_negative_curvature_", "count",
               meaning="Pair updates along which the kernel curved downwards: 0 for a positive definite one."),
     Attribute("history_", "history", meaning="After each block, of the last problem."),
