@@ -200,7 +200,7 @@ def _steps(models: Sequence[StochasticAdvSVM], problem: Problem, features: Rando
     if features is None:
         basis: Any = KernelBasis(problem.kernel, problem.X, k, first.device)
     else:
-        basis = RandomBasis(features, problem.X, first.n_passes * -(-n // first.batch_size), k, first.device)
+        basis = RandomBasis(features, problem.X, first.n_passes * -(-n // int(first.batch_size)), k, first.device)
 
     def columns(values: Iterable[float]) -> Array:
         numbers: Array = place(np.repeat(np.array(list(values), dtype=np.float64), k // len(models)))
@@ -209,7 +209,7 @@ def _steps(models: Sequence[StochasticAdvSVM], problem: Problem, features: Rando
     rules = [step_sizes(model.step, model.step_size) for model in models]
     return doubly_stochastic(basis, place(signs), C=columns(model.C for model in models),
                              radius=columns(model.feature_radius_ for model in models),
-                             step=lambda t: columns(rule(t) for rule in rules), batch=first.batch_size,
+                             step=lambda t: columns(rule(t) for rule in rules), batch=int(first.batch_size),
                              n_passes=first.n_passes, fit_intercept=first.fit_intercept, rng=problem.rng)
 
 
