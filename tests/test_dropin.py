@@ -5,6 +5,8 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import sklearn.svm
 from scipy.sparse import csr_array, csr_matrix, issparse
@@ -185,7 +187,8 @@ WORDS = ["ab", "abc", "bc", "xy", "xyz", "yz", "abz", "xyc"]
 
 
 @pytest.mark.parametrize("rows", [WORDS, np.array(WORDS), np.array(WORDS, dtype=object),
-                                  [frozenset(word) for word in WORDS]], ids=["list", "text", "object", "sets"])
+                                  [frozenset(word) for word in WORDS], [list(word) for word in WORDS],
+                                  pl.Series(WORDS)], ids=["list", "text", "object", "sets", "tokens", "polars"])
 def test_a_kernel_of_texts_is_its_gram_matrix(rows):
     y = np.array([0, 0, 0, 1, 1, 1, 0, 1])
     gram = shared_letters(WORDS, WORDS)
@@ -196,6 +199,16 @@ def test_a_kernel_of_texts_is_its_gram_matrix(rows):
         asked = ["a", "xyzz", "b"]
         np.testing.assert_allclose(direct.predict(asked), given.predict(shared_letters(asked, WORDS)), atol=1e-12)
     assert SVC(kernel=shared_letters).fit(rows, y).predict_proba(["a", "x"]).argmax(axis=1).tolist() == [0, 1]
+
+
+def test_a_kernel_function_gets_frames_with_texts_as_they_are_and_of_numbers_as_arrays():
+    frame = pd.DataFrame({"word": WORDS, "n": range(8)})
+    y = np.array([0, 0, 0, 1, 1, 1, 0, 1])
+    model = SVC(kernel=lambda A, B: shared_letters(A["word"], B["word"])).fit(frame, y)
+    np.testing.assert_allclose(model.decision_function(frame),
+                               SVC(kernel=shared_letters).fit(WORDS, y).decision_function(WORDS))
+    numbers = frame[["n"]].astype("Float64")
+    assert SVC(kernel=lambda A, B: A @ B.T).fit(numbers, y).feature_names_in_ == ["n"]
 
 
 def test_a_kernel_function_gets_sparse_rows_as_they_are():

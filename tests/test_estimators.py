@@ -140,6 +140,13 @@ def test_limits_of_iterations_are_counts(estimator, limit):
         clone(estimator).set_params(max_iter=limit).fit(*data_for(estimator))
 
 
+@pytest.mark.parametrize(("estimator", "name"), [(SVC(), "cache_size"), (StochasticAdvSVM(**RKHS), "batch_size")])
+def test_short_whole_numbers_of_numpy_are_whole_numbers(estimator, name):
+    X, y = moons(300)
+    made = [clone(estimator).set_params(random_state=0, **{name: kind(200)}).fit(X, y) for kind in (int, np.uint8)]
+    np.testing.assert_array_equal(*(model.decision_function(X) for model in made))
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_a_model_file_holds_it(estimator, tmp_path):
     X, y = data_for(estimator)

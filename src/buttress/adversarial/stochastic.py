@@ -140,9 +140,9 @@ class StochasticAdvSVM(FeatureBallMachine):
         if features is None:
             basis = KernelBasis(problem.kernel, problem.X, k, self.device)
         else:
-            basis = RandomBasis(features, problem.X, self.n_passes * -(-n // self.batch_size), k, self.device)
+            basis = RandomBasis(features, problem.X, self.n_passes * -(-n // int(self.batch_size)), k, self.device)
         return doubly_stochastic(basis, Place(self.device)(problem.signs), C=self.C, radius=self.feature_radius_,
-                                 step=step_sizes(self.step, self.step_size), batch=self.batch_size,
+                                 step=step_sizes(self.step, self.step_size), batch=int(self.batch_size),
                                  n_passes=self.n_passes, fit_intercept=self.fit_intercept, rng=problem.rng)
 
 

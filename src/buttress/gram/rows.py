@@ -35,7 +35,7 @@ class RowCache:
     ):
         self.kernel = kernel
         self.X = X
-        self.megabytes = megabytes
+        self.megabytes = float(megabytes)
         self.sections = np.asarray(sections).tolist()
         self.diagonal = kernel.diagonal(X).astype(np.float64)
         self._scratch: Array = np.empty(0, dtype=np.uint8)

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -284,16 +285,17 @@ class KernelMachine(Shrinking, BaseEstimator):
 
 
 def only_for_function(kernel: KernelLike, X: MatrixLike) -> bool:
-    """Say whether the kernel is a user's function, and X are texts, other objects or sparse rows: it alone reads them.
-    """
+    """Say whether the kernel is a user's function and X are sparse rows or no table of numbers: it alone reads them."""
     if isinstance(kernel, str | Kernel) or not callable(kernel):
         return False
     if issparse(X):
         return True
-    dtype = getattr(X, "dtype", None)
-    if isinstance(X, list | tuple):
-        return len(X) > 0 and (isinstance(X[0], str) or np.ndim(X[0]) == 0)
-    return getattr(X, "ndim", 2) == 1 or (isinstance(dtype, np.dtype) and dtype.kind in "OUS")
+    try:
+        rows = np.asarray(X)
+    except ValueError:  # lists of several lengths
+        return True
+    other = rows.dtype.kind in "OUS" and not all(isinstance(entry, Real) for entry in rows.flat)
+    return rows.ndim > 0 and (rows.ndim != 2 or other)
 
 
 def on_device(kernel: Kernel, X: DenseOrSparse, device: str | None) -> Kernel:
