@@ -360,8 +360,8 @@ def targets_as_before(name: str, column: object, notation: Notation | None) -> N
     numbers = read_as_before(name, column, notation)
     gaps = np.flatnonzero(~np.isfinite(numbers))
     if len(gaps):
-        raise ValueError(f"The target {name!r} holds {as_array(column)[gaps[0]]!r} in row {gaps[0]}, which is no finite "
-                         "number. Leave such rows out.")
+        raise ValueError(f"The target {name!r} holds {as_array(column)[gaps[0]]!r} in row {gaps[0]}, which is no "
+                         "finite number. Leave such rows out.")
     return numbers
 
 
