@@ -62,7 +62,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         none as corrupt), and kept where its law makes left-out rows likelier. ``"auto"`` is ``"columns"`` for dense X
         where gamma is ``"auto"``, else ``"rbf"``, which takes about half of the time.
     n_starts : int, default=6
-        Random starts of the search, next to five fixed ones.
+        Random starts of the search, next to three fixed ones.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
         it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.
