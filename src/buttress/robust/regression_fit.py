@@ -123,8 +123,7 @@ def _guarded_mixture(
 def _of_rows_found(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
     """Return a fit of one EM step to the rows that the search took as good."""
     alpha = task.design.unit if task.alpha is None else task.alpha
-    schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
-    mixed = mixed_at(task, good, alpha, alpha, schedule)
+    mixed = mixed_at(task, good, alpha, alpha, replace(task.schedule, max_iter=1))
     return RobustFit(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
@@ -352,18 +351,14 @@ def _concentrated(task: RegressionTask, y: Array) -> list[Outcome]:
     """Return the end of concentration from each start; random starts are skipped once the time is used up."""
     h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
-    fixed = _fixed_starts(y, h)
+    # all rows, and the half and the quarter nearest the centre
+    fixed = [np.ones(len(y)), *(smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1)))]
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
         steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h)
         ends.append(task.budget.run(steps, max_iter=10, progress=False))
     return ends
-
-
-def _fixed_starts(y: Array, h: int) -> list[Array]:
-    """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
-    return [np.ones(len(y)), *(smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1)))]
 
 
 def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:
