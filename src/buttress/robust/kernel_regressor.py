@@ -61,7 +61,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         left-out rows more likely. ``"auto"`` is ``"columns"`` if X is dense and gamma is ``"auto"``, otherwise
         ``"rbf"``, which takes about half of the time.
     n_starts : int, default=6
-        Random starts of the search, next to five fixed ones.
+        Random starts of the search, next to three fixed ones.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks. ``"auto"`` is exact up to 3,000 rows, and 1,000 landmarks above; with ``max_time`` there are
         fewer if time is short, about sqrt(max_time / (2e-9 n)) for n rows.

@@ -32,7 +32,7 @@ from buttress.solvers.contamination.residual_law import (
 )
 from buttress.solvers.contamination.trimmed import away_from_edge, concentrate, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS, TRIMMING
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
+from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Outcome, SharedBudget
 
 
@@ -123,8 +123,7 @@ def _guarded_mixture(
 def _of_rows_found(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
     """Return a fit of one EM step to the rows that the search took as good."""
     alpha = task.design.unit if task.alpha is None else task.alpha
-    schedule = MixtureSchedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
-    mixed = mixed_at(task, good, alpha, alpha, schedule)
+    mixed = mixed_at(task, good, alpha, alpha, replace(task.schedule, max_iter=1))
     return RobustFit(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
@@ -352,40 +351,14 @@ def _concentrated(task: RegressionTask, y: Array) -> list[Outcome]:
     """Return the end of concentration from each start; random starts are skipped once the time is used up."""
     h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
-    fixed = _fixed_starts(task.design.coarse, y, h, task.design.unit)
+    # all rows, and the half and the quarter nearest the centre
+    fixed = [np.ones(len(y)), *(smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1)))]
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
         steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h)
         ends.append(task.budget.run(steps, max_iter=10, progress=False))
     return ends
-
-
-def _fixed_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:
-    """Return the weights of five starts: all rows, the half and the quarter nearest the centre, and two to the sides.
-
-    The latter are the h rows nearest to a lower and to an upper quantile of the targets given x. Where two fifths of
-    the rows are shifted to one side the middle of the targets lies between the good rows and the bad ones, but one of
-    these quantiles among the good ones.
-    """
-    central = [smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1))]
-    sides = [quantile_fit(ridge, y, part, alpha) for part in (0.2, 0.8)]
-    return [np.ones(len(y)), *central, *(smallest(np.abs(y - side), h) for side in sides)]
-
-
-def quantile_fit(ridge: FeatureRidge, y: Array, quantile: float, alpha: float) -> Array:
-    """Return values (n,) of the quantile regression of y, by majorising least squares (Hunter & Lange 2000).
-
-    Minimises sum_i rho(y_i - f_i) + alpha / (2 s) ||f||^2 with rho(r) = r quantile above 0 and r (quantile - 1) below,
-    smoothed within a tenth of s, the median size of the first residuals.
-    """
-    values = ridge.solve(y, np.ones(len(y)), alpha).values
-    size = float(np.median(np.abs(y - values))) or 1.0
-    for _ in range(20):
-        r = y - values
-        slope = np.where(r > 0, quantile, 1 - quantile)
-        values = ridge.solve(y, slope * size / np.maximum(np.abs(r), 0.1 * size), alpha).values
-    return values
 
 
 def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:
