@@ -442,3 +442,16 @@ def test_whole_numbers_that_are_taken_for_classes_unasked_are_noted(values, task
     assert [note for note in table.notes if "--task regression" in note] == [
         "The 3 whole numbers of the target 'visits' were taken for classes. If they are amounts, use --task regression."
     ] * noted
+
+
+def test_lacking_columns_of_a_wide_table_are_found_in_one_pass_over_its_names():
+    hashed = []
+
+    class Name(str):
+        def __hash__(self):
+            hashed.append(self)
+            return super().__hash__()
+
+    names = [Name(f"c{place}") for place in range(200)]
+    entries.check_there(names, names, "The data", "the model was trained on")
+    assert len(hashed) <= 4 * len(names)

@@ -189,6 +189,17 @@ def test_mistakes_are_one_line_and_exit_code_2(bad, monkeypatch, capsys, argumen
     assert sorted(path.name for path in bad.iterdir()) == before
 
 
+@pytest.mark.parametrize("arguments", [
+    ("train", "inf.csv", "-o", "model"), ("attack", "model", "inf.csv"), ("evidence", "model", "inf.csv", "-o", "out"),
+    ("fit", "joins.toml", "-o", "model"), ("review", "inf.csv"),
+])
+def test_a_seed_below_0_is_refused_by_its_name_on_the_command_line(bad, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(bad)
+    code, _, err = call(monkeypatch, capsys, *arguments, "--seed", "-1")
+    assert code == 2
+    assert "--seed" in err
+
+
 @pytest.fixture
 def bare(monkeypatch):
     """As after pip install buttress: what the extra "report" brings is neither loaded nor found."""

@@ -27,7 +27,7 @@ def evidence(
         help="What you say yourself, as in purpose=..., data=..., limits=...")] = None,
     key: Annotated[Path | None, typer.Option(help="A file of secret bytes that signs evidence.json.")] = None,
     file_format: Format = None,
-    seed: Annotated[int, typer.Option(help="Seed of the attacks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the attacks.")] = 0,
 ) -> None:
     """Write a folder on MODEL: evidence.html to read, and files from which buttress-verify proves it again."""
     for path in (model, data, training, threat, key):

@@ -109,7 +109,7 @@ def fit(
     engine: Annotated[str, typer.Option(help="Where rows are counted: auto, memory, stream or sql.")] = "auto",
     memory_limit: Annotated[float, typer.Option(help="Megabytes that the fit may take.")] = 4000,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample it starts from.")] = 0,
     all_coefficients: Annotated[bool, typer.Option("--all-coefficients", help="Print every coefficient.")] = False,
 ) -> None:
     """Train a linear SVM over a join that is never materialised, and write it with its interval."""
@@ -140,7 +140,7 @@ def train(
     eps: Annotated[float, typer.Option(help="Radius the audit attacks at, and adversarial training is for.")] = 0.25,
     effort: Annotated[Effort, typer.Option(help="How much the audit measures that recommends.")] = Effort.standard,
     max_time: Annotated[float | None, typer.Option(help="Most seconds of a fit, where the estimator can stop.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     sample: Sampled = None,
     landmarks: Landmarks = None,
 ) -> None:
@@ -285,7 +285,7 @@ def attack(
     fail_under: Annotated[float | None, typer.Option(
         help="Exit with 1 if the accuracy at the largest radius is lower.")] = None,
     file_format: Format = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
 ) -> None:
     """Show the accuracy that is left when somebody moves numbers of DATA within each radius and swaps categories."""
     radii = [_radius(text) for text in (eps or ("0.1,0.25,0.5" if threat is None else "1")).split(",")]

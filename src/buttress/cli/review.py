@@ -20,7 +20,7 @@ def review(
     file_format: Format = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     effort: Annotated[Effort, typer.Option(help="How much the audit before it measures.")] = Effort.quick,
-    seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the audit.")] = 0,
     decisions: Annotated[Path | None, typer.Option(
         help="The file of decisions, made where there is none. [default: DATA.review]")] = None,
     who: Annotated[str | None, typer.Option(help="Who decides. [default: the user's name]")] = None,

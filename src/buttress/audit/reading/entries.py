@@ -50,8 +50,8 @@ class Texts:
 
 def check_there(needed: Iterable[str], columns: Iterable[str], whose: str, why: str) -> None:
     """Raise ValueError where columns are lacking: of what data they are, and ``why`` they are needed."""
-    there = list(columns)
-    missing = [name for name in needed if name not in set(there)]
+    there = dict.fromkeys(columns)
+    missing = [name for name in needed if name not in there]
     if missing:
         raise ValueError(f"{whose} lack the column{'s'[:len(missing) > 1]} {listed(missing, 20)}, which {why}."
                          f"{near(missing[0], there)} They have {listed(there, 20)}.")
