@@ -86,7 +86,7 @@ def test_a_fit_that_gives_up_is_told_and_never_chosen(C):
     """At this radius gradient steps end with one class for nearly all rows; the certified machine does not."""
     X, y = breast_cancer()
     options = {"gamma": 0.5, "C": C, "n_landmarks": 100, "max_iter": 100}
-    with pytest.warns(UserWarning, match="no better than one class"):
+    with pytest.warns(UserWarning, match="no better on its training rows than the majority class"):
         AdversarialSVC(eps=0.6, random_state=0, **options).fit(X, y)
     chooser = AdversarialClassifier([AdversarialSVC(**options), CertifiedSVC(**options)], eps=0.6, random_state=0)
     model = chooser.fit(X, y).estimator_

@@ -162,7 +162,7 @@ def test_good_errors_are_named_seldom(draw):
 def test_named_errors_all_on_one_side_are_said_to_be_genuine_perhaps():
     rng = np.random.default_rng(0)
     errors = rng.normal(size=600) + 8.0 * (np.arange(600) < 60)
-    with pytest.warns(UserWarning, match="as the long tail"):
+    with pytest.warns(UserWarning, match="like the long tail"):
         law = residual_law(np.zeros(600), errors)
     np.testing.assert_array_equal(law.inlier_mask, np.arange(600) >= 60)
 

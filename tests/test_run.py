@@ -84,11 +84,9 @@ def test_a_time_limit_ends_the_run_between_steps():
             yield Step(k, gap=1.0, objective=-k)
             time.sleep(0.02)
 
-    start = time.monotonic()
     with pytest.warns(NotConvergedWarning, match="max_time"):
         outcome = run(slow(), max_time=0.1)
     assert outcome.status == "max_time"
-    assert time.monotonic() - start < 5
     assert outcome.state == outcome.n_iter >= 1
 
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, all_or_nothing, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     NotConvergedWarning,
@@ -36,7 +36,7 @@ from buttress.solvers.linear.coordinates import coordinate_descent
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.penalised import JointProblem, SparseProblem, joint_descent, sparser
 from buttress.solvers.linear.primal import LinearProblem, Plane
-from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, countdown, run
+from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
 SOLVERS = ("auto", "newton", "dual")
 MANY = 1000  # sparse rows and columns: with more of both, systems of equations cost more than passes over the entries

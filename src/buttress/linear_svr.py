@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse, vstack
 from sklearn.base import RegressorMixin
 
-from buttress._callbacks import step_callback, with_callbacks
+from buttress._callbacks import all_or_nothing, step_callback, with_callbacks
 from buttress._checks import Array, check_number
 from buttress._documented import Documented
 from buttress._predicting import Liblinear, PlaneValues
@@ -18,7 +18,7 @@ from buttress._weights import check_weights, loss_weights
 from buttress.linear import Course, LinearFits, TrainingTask
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem
-from buttress.solvers.run import all_or_nothing, countdown
+from buttress.solvers.run import countdown
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from buttress._callbacks import with_callbacks
+from buttress._callbacks import all_or_nothing, with_callbacks
 from buttress._checks import (
     NotConvergedWarning,
     check_classes,
@@ -27,7 +27,6 @@ from buttress.certainty.probabilities import KEPT
 from buttress.linear import Course, LinearFit, LinearMachine
 from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
-from buttress.solvers.run import all_or_nothing
 
 IDLE = 0.99  # of the objective of the best constant
 

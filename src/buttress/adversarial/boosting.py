@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, all_or_nothing, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_classes,
@@ -27,7 +27,7 @@ from buttress._weights import check_weights
 from buttress.attacks.collapse import warn_if_given_up
 from buttress.expansion import binary_contrasts, class_contrasts, one_against_rest, winners
 from buttress.solvers.gradient.attacked_trees import Growth, Newton, boosted, logistic, squared
-from buttress.solvers.run import all_or_nothing, run
+from buttress.solvers.run import run
 from buttress.threats import BallInBox, ThreatModel, region_of
 from buttress.trees import Forest
 

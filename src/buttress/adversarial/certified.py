@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._callbacks import with_callbacks
+from buttress._callbacks import all_or_nothing, with_callbacks
 from buttress._checks import Array, check_count
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
@@ -28,7 +28,6 @@ from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
 from buttress.kernels import Radial
 from buttress.solvers.gradient.certified_hinge import Regions, SplitMachine, bounds_of, certified_descent
-from buttress.solvers.run import all_or_nothing
 from buttress.threats import BallInBox
 
 

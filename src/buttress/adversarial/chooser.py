@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import without_callbacks
+from buttress._callbacks import all_or_nothing, without_callbacks
 from buttress._checks import Array, check_classes, check_option, check_X, check_X_y
 from buttress._documented import ADVICE, Documented, advises
 from buttress._state import Attribute, State
@@ -23,7 +23,7 @@ from buttress.adversarial.moved_inputs import AdversarialSVC
 from buttress.attacks.collapse import warn_if_given_up, warn_if_lost
 from buttress.attacks.scoring import AttackedAccuracy, Tried, best_of, movable, search, trial
 from buttress.certainty.conformal import GroupPair
-from buttress.solvers.run import all_or_nothing, countdown
+from buttress.solvers.run import countdown
 from buttress.threats import ThreatModel, at_places, region_of
 
 TUNING_FITS = 6  # most fits a candidate that choose its C and gamma

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from buttress._callbacks import showing, with_callbacks
+from buttress._callbacks import all_or_nothing, showing, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, warn_user
 from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
@@ -18,7 +18,7 @@ from buttress.expansion import KernelExpansion
 from buttress.features import feature_radius, input_radius, spectrum_of
 from buttress.kernels import Kernel
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
-from buttress.solvers.run import Outcome, all_or_nothing, run
+from buttress.solvers.run import Outcome, run
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from buttress._arrays import Place, namespace, place_of, to_numpy
-from buttress._callbacks import with_callbacks
+from buttress._callbacks import all_or_nothing, with_callbacks
 from buttress._checks import Array, check_count, check_option
 from buttress._documented import ADVICE, advises
 from buttress._state import Attribute, State
@@ -28,7 +28,6 @@ from buttress.certainty.probabilities import Certainty
 from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.solvers.gradient.worst_inputs import StretchedMachine, joint_descent, kernel_of, score_slopes
-from buttress.solvers.run import all_or_nothing
 
 
 @advises(**ADVICE["AdversarialSVC"])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, all_or_nothing, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_limits, check_number, check_X_y
 from buttress._predicting import PlanePredictions, beside
 from buttress._rows import counted_once
@@ -30,7 +30,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import one_against_rest
 from buttress.solvers.linear.attacked_bounds import Moves, attacked_bounds
 from buttress.solvers.linear.primal import LinearProblem
-from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
+from buttress.solvers.run import Outcome, Steps, countdown, run
 
 M = TypeVar("M", bound=Moves)
 

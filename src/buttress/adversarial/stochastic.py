@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._callbacks import showing, with_callbacks
+from buttress._callbacks import all_or_nothing, showing, with_callbacks
 from buttress._checks import Array, FeatureNoiseWarning, check_count, check_number, check_option, warn_user
 from buttress._documented import ADVICE, advises
 from buttress._rows import drawn_rows
@@ -18,7 +18,7 @@ from buttress.adversarial.machine import MachineProblem
 from buttress.expansion import KernelExpansion
 from buttress.features import RandomExpansion, RandomFeatures, gradient_noise, random_features
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
-from buttress.solvers.run import Steps, all_or_nothing, run
+from buttress.solvers.run import Steps, run
 
 JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is estimated
 

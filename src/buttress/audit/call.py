@@ -131,8 +131,9 @@ def audit(
     ('accuracy on held-out rows as they are', True)
     """
     started = monotonic()
-    options = Options(task, eps, effort, max_time, rows, random_state, tuple(ignore), swaps, groups, time, metric,
-                      threat)  # checked before the data are read
+    options = Options(task=task, eps=eps, effort=effort, max_time=max_time, rows=rows, seed=random_state,
+                      ignore=tuple(ignore), swaps=swaps, groups=groups, time=time, metric=metric,
+                      threat=threat)  # checked before the data are read
     table, settled = _table(X, y, test, target_name, task)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
     return audit_table(estimator, table, settled, options, report, started, checks, newer, checkpoint)

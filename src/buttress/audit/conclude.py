@@ -127,9 +127,10 @@ def conclude(
     shown = measured.rows(list({**split.entries, **measured.models}))
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
     suspicion = verdicts.counts(len(table), np.isin(measured.judged, split.test.places))
-    evidence = Evidence(table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows,
-                        best, split.baseline, options.eps, measured.novel, against, split.decides,
-                        better_than_guessing(split, measured), options.threat is not None)
+    evidence = Evidence(
+        table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows, best,
+        split.baseline, options.eps, novel=measured.novel, against=against, decides=split.decides,
+        better=better_than_guessing(split, measured), threatened=options.threat is not None)
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(

@@ -25,7 +25,7 @@ class Effort(StrEnum):
     thorough = "thorough"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """The settings of an audit, as :func:`buttress.audit.call.audit` states them; TypeError, or ValueError, for others.
     """

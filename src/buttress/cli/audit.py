@@ -77,8 +77,7 @@ def audit(
     threat: Declared = None,
     model: Annotated[Path | None, typer.Option(help="A model file, of train or save, as one more row.")] = None,
     trust_pickle: Trust = False,
-    fail_under: FailUnder = None,
-    fail_on: FailOn = None,
+    fail_under: FailUnder = None, fail_on: FailOn = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
     checkpoint: Kept = None,
     sample: Sampled = None,
@@ -89,8 +88,9 @@ def audit(
     """
     floors = _gates(fail_under or [], fail_on or [], ignore or [])
     _check_files(output, Path(data), {"against": against, "model": model, "test": test, "threat": threat}, trust_pickle)
-    options = Options(task.value, eps, effort, max_time, rows, seed, tuple(ignore or []), swaps, groups, time,
-                      metric, declared_in(threat), tuple(drop or ()))  # checked before the data are read
+    options = Options(task=task.value, eps=eps, effort=effort, max_time=max_time, rows=rows, seed=seed,
+                      ignore=tuple(ignore or ()), swaps=swaps, groups=groups, time=time, metric=metric,
+                      threat=declared_in(threat), drop=tuple(drop or ()))
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
     table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
     _check_floors(floors, columns_of_task(settled))

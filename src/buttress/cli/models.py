@@ -150,7 +150,8 @@ def train(
     """
     check_file(output)
     check_apart(Path(data), output)
-    options = Options(task.value, eps, effort, max_time, seed=seed)  # checked before the data are read
+    # checked before the data are read
+    options = Options(task=task.value, eps=eps, effort=effort, max_time=max_time, seed=seed)
     if check_options(context, data, "estimator", "file_format", "drop", "eps", "effort"):
         model, cut = train_folder(sample_of(data, target, task.value, sample, seed), landmarks, seed, max_time)
     else:

@@ -36,7 +36,7 @@ def review(
     check_options(context, str(data))
     kept = data.with_name(f"{data.name}.review") if decisions is None else decisions
     check_file(kept, "--decisions")
-    options = Options(task.value, effort=effort, seed=seed)  # checked before the data are read
+    options = Options(task=task.value, effort=effort, seed=seed)  # checked before the data are read
     from buttress.review.call import check_installed, listening
 
     check_installed()  # before the audit

@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._callbacks import Report, showing, step_callback, with_callbacks
+from buttress._callbacks import Report, all_or_nothing, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_option, check_values, check_X, warn_user
 from buttress._documented import advises
 from buttress._proof import PROOF, U, proof_word
@@ -29,7 +29,7 @@ from buttress.outlier.kernel_values import near_distance2
 from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
 from buttress.solvers.ball.kernel_weights import BestSoFar, alternate, fixed, harmonic, joint_cuts, level_cuts
 from buttress.solvers.ball.soft_ball import in_the_end
-from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
+from buttress.solvers.run import Outcome, Steps, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
     "minimax": level_cuts, "joint": joint_cuts, "spread": alternate, "uniform": fixed,

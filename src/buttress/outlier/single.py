@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._callbacks import Report, showing, step_callback, with_callbacks
+from buttress._callbacks import Report, all_or_nothing, showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
@@ -31,7 +31,7 @@ from buttress.outlier.detector import (
 from buttress.outlier.kernel_values import near_distance2
 from buttress.solvers.ball.soft_ball import ball_of, solve_ball
 from buttress.solvers.qp.solve import Limits
-from buttress.solvers.run import Step, all_or_nothing, countdown
+from buttress.solvers.run import Step, countdown
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import LARGEST, Array, check_number, warn_user
 from buttress._proof import PROOF, proof_word
 from buttress._state import Attribute, State
@@ -31,7 +31,6 @@ from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.sources.tables import row_count
 from buttress.relational.sql.listing import scoring
-from buttress.solvers.run import all_or_nothing
 
 
 class RelationalLinearSVC(Parameters, Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 
-from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import check_contamination_or_auto, check_limits, check_number, check_X_y
 from buttress._documented import Documented
 from buttress._predicting import sparse_or_dense
@@ -18,7 +18,7 @@ from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
 from buttress.robust.batches import batched_table
 from buttress.robust.design import several_widths, warn_of_near_copies
 from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
-from buttress.solvers.run import SharedBudget, all_or_nothing
+from buttress.solvers.run import SharedBudget
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -185,7 +185,7 @@ def with_columns(
     ``hear`` is told the design of which models are reported from then on.
     """
     equal = np.ones(setting.X.shape[1])
-    if task.budget.interrupted or task.budget.spent():
+    if task.budget.interrupted or task.budget.stop_if_spent():
         return task, found, equal
     try:
         return task.budget.attempt(

@@ -202,7 +202,7 @@ def with_directions(task: LabelTask, fit: LabelFit) -> LabelFit:
     A share given is taken at its word: labels are then wrong in all directions alike.
     """
     judged = task.design.regime is Regime.EXACT or task.logistic is not None
-    if task.share is not None or not judged or task.budget.interrupted or task.budget.spent():
+    if task.share is not None or not judged or task.budget.interrupted or task.budget.stop_if_spent():
         return fit
     codes = task.codes
     law = likeliest_confusion(fit.first, codes, mixed=fit.mixed)

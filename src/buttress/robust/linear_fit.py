@@ -189,7 +189,7 @@ def searched(rows: LinearTask, n_starts: int, rng: np.random.RandomState, budget
     y = rows.y[part]
     n, p = Z.shape
     alpha = rows.slight * n / len(rows.y)
-    chosen = np.zeros((0 if budget.spent() or p >= TRIMMING.wide else n_starts, n))
+    chosen = np.zeros((0 if budget.stop_if_spent() or p >= TRIMMING.wide else n_starts, n))
     for start in chosen:
         start[rng.permutation(n)[:p]] = 1
     starts = [weighted(Z, y, smallest(np.abs(y), n // 2 + 1), alpha), _absolute(Z, y, alpha),

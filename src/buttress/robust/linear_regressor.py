@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, all_or_nothing, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_contamination_or_auto,
@@ -39,7 +39,7 @@ from buttress.solvers.contamination.residual_law import LawLimits, residuals_of
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
-from buttress.solvers.run import SharedBudget, all_or_nothing
+from buttress.solvers.run import SharedBudget
 
 NUMBERS = ("estimate", "std_error", "low", "high", "t", "p_value")
 

@@ -139,7 +139,7 @@ def guarded(task: RegressionTask, mixed: Fit, robust: RobustFit) -> RobustFit:
     No row of a plain fit is named. A law that takes half of the rows for corrupt says nothing. Where the plain fit
     predicts the bad rows, they agree with their neighbours, as beside a step of the function: it stays, with a warning.
     """
-    no_choice = task.design.regime is Regime.MANY or task.budget.spent()
+    no_choice = task.design.regime is Regime.MANY or task.budget.stop_if_spent()
     unsuspected = unsuspecting_fit(replace(task, alpha=robust.alpha) if no_choice else task, power=1)
     plain = unsuspected.fit
     clean = replace(unsuspected, n_iter=robust.n_iter, converged=robust.converged, votes=robust.votes)
@@ -234,7 +234,7 @@ def mixed_of_few(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
         if gain > 0 and abs(other.known.law.share - state.known.law.share) > MIXTURE.reread:
             schedule = shaped
             state = other
-    if task.alpha is not None or task.budget.spent():
+    if task.alpha is not None or task.budget.stop_if_spent():
         return state, first
     last, alpha = _mixed_at_best(task, state.known.responsibility, _best_alpha(task, state), schedule)
     return replace(last, n_iter=state.n_iter + last.n_iter), alpha
@@ -266,7 +266,7 @@ def mixed_of_many(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     state = mixed_at(task, good, design.unit, design.steady, schedule)
     best = task.alpha
     if best is None:
-        best = (design.unit if task.budget.spent()
+        best = (design.unit if task.budget.stop_if_spent()
                 else best_alpha_of_many(design, task.y, state.known.responsibility))
     fit = ridge.solve(task.y, state.known.responsibility, float(np.sqrt(best * design.steady)))
     seen = residuals_of(fit, ridge)
@@ -354,7 +354,7 @@ def _concentrated(task: RegressionTask, y: Array) -> list[Outcome]:
     # all rows, and the half and the quarter nearest the centre
     fixed = [np.ones(len(y)), *(smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1)))]
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
-        if k >= len(fixed) and task.budget.spent():
+        if k >= len(fixed) and task.budget.stop_if_spent():
             break
         steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h)
         ends.append(task.budget.run(steps, max_iter=10, progress=False))

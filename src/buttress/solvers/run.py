@@ -21,13 +21,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
-from buttress._callbacks import all_or_nothing
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 from buttress.solvers.steps import Restartable, Step, Steps, restartable
 from buttress.solvers.watch import Keeper, Outcome, Watch, cut_short
 
-__all__ = ["Outcome", "Restartable", "SharedBudget", "Step", "Steps", "all_or_nothing", "countdown", "restartable",
-           "run"]
+__all__ = ["Outcome", "Restartable", "SharedBudget", "Step", "Steps", "countdown", "restartable", "run"]
 
 T = TypeVar("T")
 
@@ -69,7 +67,7 @@ def run(
         Warn with NotConvergedWarning when a budget ran out, or when one of these did.
     inner : bool
         A part of another run or fit, to which Ctrl-C is passed on. A fit of several problems has them all inner but
-        the last: while some have no solution there is no model. See :func:`all_or_nothing`.
+        the last: while some have no solution there is no model. See :func:`buttress._callbacks.all_or_nothing`.
     keep : {"best", "last"}
         Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
         whose objective is an estimate from a batch.
@@ -142,8 +140,8 @@ class SharedBudget:
         self.cut = False  # whether anything was left undone for lack of time
         self.interrupted = False  # whether Ctrl-C ended a part of the fit
 
-    def spent(self) -> bool:
-        """Say whether the time is up or ``report`` wants no more, so that what is left to do is to be left."""
+    def stop_if_spent(self) -> bool:
+        """Say whether the time is up or ``report`` wants no more; what is left to do is then to be left, and noted."""
         over = self.over
         if over:
             self._cut_short()

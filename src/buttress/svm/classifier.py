@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import step_callback, with_callbacks, without_callbacks
+from buttress._callbacks import all_or_nothing, step_callback, with_callbacks, without_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, silent, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike
@@ -20,7 +20,7 @@ from buttress.gram.rows import KernelRows
 from buttress.kernels.choose import resolve_gamma
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import HARDEST, Limits, SVMSolution, solve, without_loss
-from buttress.solvers.run import SharedBudget, all_or_nothing
+from buttress.solvers.run import SharedBudget
 from buttress.svm.left_out import CS, GAMMAS, LOO, left_out_error, left_out_risk, scaled, walk
 from buttress.svm.pairs import ExactClassifier
 from buttress.svm.task import Training

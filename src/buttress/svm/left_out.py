@@ -160,7 +160,7 @@ def walk(value: Callable[[int], float], start: int, many: int, budget: SharedBud
     least = value(start)
     for step in (1, -1):
         place = best + step
-        while 0 <= place < many and not budget.spent():
+        while 0 <= place < many and not budget.stop_if_spent():
             found = value(place)
             if not found < least:
                 break

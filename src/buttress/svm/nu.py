@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from buttress._callbacks import with_callbacks
+from buttress._callbacks import all_or_nothing, with_callbacks
 from buttress._checks import Array, check_number, warn_user
 from buttress._documented import advises
 from buttress._state import Attribute, State, one_or_each
@@ -21,7 +21,7 @@ from buttress.checkpoints.journal import resumable
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.program import Start, classifier_qp
 from buttress.solvers.qp.solve import Limits, SVMSolution, solve
-from buttress.solvers.run import all_or_nothing, countdown
+from buttress.solvers.run import countdown
 from buttress.svm.left_out import scaled
 from buttress.svm.pairs import ExactClassifier
 from buttress.svm.regressor import ExactRegressor, Tube

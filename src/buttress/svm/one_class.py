@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import _num_samples
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_option
 from buttress._documented import Documented
 from buttress._proof import SLACK
@@ -18,7 +18,6 @@ from buttress.checkpoints.journal import resumable
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import Start, one_class_qp
 from buttress.solvers.qp.solve import solve
-from buttress.solvers.run import all_or_nothing
 from buttress.svm.machine import OF_MACHINES, KernelMachine
 from buttress.svm.task import Training
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import Array, check_number
 from buttress._documented import Documented
 from buttress._rows import drawn_rows, equal_rows
@@ -24,7 +24,6 @@ from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, Start, regressor_qp
 from buttress.solvers.qp.solve import Limits, SVMSolution, solve, without_loss
-from buttress.solvers.run import all_or_nothing
 from buttress.svm.machine import OF_LEFT_OUT, OF_MACHINES, KernelMachine
 from buttress.svm.task import Training
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._callbacks import all_or_nothing
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress._documented import Documented
 from buttress._state import Attribute, State
@@ -42,7 +43,6 @@ from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
 from buttress.relational.sources.tables import read_columns, row_count
 from buttress.relational.sql.plan import VALUE_MEGABYTES
-from buttress.solvers.run import all_or_nothing
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from scipy.special import expit, gammaln
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import Report, step_callback, with_callbacks
+from buttress._callbacks import Report, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_classes,
@@ -38,7 +38,7 @@ from buttress.kernels import Linear
 from buttress.robust.published.linear import LinearModel
 from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import smallest, trimming
-from buttress.solvers.run import Steps, all_or_nothing
+from buttress.solvers.run import Steps
 
 SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
 

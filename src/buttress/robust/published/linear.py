@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_contamination,
@@ -40,7 +40,7 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights, repeated_rows, weighted_median
 from buttress.robust.report import OF_RUN, keep_run, of_rows_given
-from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
+from buttress.solvers.run import Outcome, Step, Steps, run
 
 NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 

@@ -24,6 +24,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_ro
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._callbacks import all_or_nothing
 from buttress._checks import (
     Array,
     KernelScaleWarning,
@@ -60,7 +61,7 @@ from buttress.robust.published.descent import AUTO_LANDMARKS, GRAM_ROWS, KernelR
 from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
 from buttress.robust.report import of_rows_given
 from buttress.solvers.contamination.trimmed import smallest, trimming
-from buttress.solvers.run import all_or_nothing, run
+from buttress.solvers.run import run
 
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
@@ -217,8 +218,7 @@ class SeverRegressor(RegressorMixin, Sever):
 
     References
     ----------
-    Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart, Sever: a robust meta-algorithm for stochastic optimization,
-    ICML 2019.
+    Diakonikolas et al., Sever: a robust meta-algorithm for stochastic optimization, ICML 2019.
 
     Examples
     --------
@@ -283,8 +283,7 @@ class SeverClassifier(ClassifierMixin, Sever):
 
     References
     ----------
-    Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart, Sever: a robust meta-algorithm for stochastic optimization,
-    ICML 2019.
+    Diakonikolas et al., Sever: a robust meta-algorithm for stochastic optimization, ICML 2019.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import step_callback, with_callbacks
+from buttress._callbacks import all_or_nothing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
@@ -26,7 +26,6 @@ from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass
 from buttress.robust.published.descent import KernelRisk
 from buttress.solvers.ridge.leave_one_out import GramRidge
-from buttress.solvers.run import all_or_nothing
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -183,7 +183,7 @@ class NoisyLogistic:
                 if not coef.any():
                     raise KeyboardInterrupt
                 self.budget.interrupted = True
-            self._late = self.budget.spent()
+            self._late = self.budget.stop_if_spent()
             if self.stopped:
                 break
         return coef, n_iter
