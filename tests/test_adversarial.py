@@ -8,12 +8,15 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from buttress import SVC, AdversarialClassifier, AdversarialSVC, CertifiedSVC, NotConvergedWarning, attacks
 from buttress._arrays import NUMPY
+from buttress.adversarial.machine import Losses, ScoredRows, _held_out
 from buttress.adversarial.moved_inputs import attack_of
+from buttress.certainty.left_out import Slopes
 from buttress.expansion import rival_contrasts
 from buttress.kernels import RBF, Cauchy, Laplacian, Radial
 from buttress.kernels.points import centred
@@ -92,6 +95,21 @@ def test_a_fit_that_gives_up_is_told_and_never_chosen(C):
     model = chooser.fit(X, y).estimator_
     assert model.score(X, y) > 0.8
     assert (model.certified_margin_ > 0).mean() > 0.7
+
+
+def test_one_step_to_the_scores_of_a_row_left_out_ends_near_the_refit():
+    """Logistic regression, whose losses have known slopes, is refitted without each row."""
+    X, y = moons(40)
+    codes = (y > 0).astype(int)
+    machine = LogisticRegression(C=0.5, tol=1e-10).fit(X, codes)
+    scores = machine.decision_function(X)
+    proba = machine.predict_proba(X)[:, 1]
+    losses = [Losses(Slopes(proba - codes, proba * (1 - proba)), 0.5)]
+    part = ScoredRows(X, codes, np.zeros((2, 1, 1)), *[None] * 5, row=np.arange(40), given=40)
+    found = _held_out(part, scores[:, None], losses, X, np.zeros(40)).scores[:, 0]
+    refits = [clone(machine).fit(np.delete(X, i, 0), np.delete(codes, i)).decision_function(X[[i]])[0]
+              for i in range(40)]
+    assert np.abs(found - refits).max() < 0.1 * np.abs(scores - refits).max()
 
 
 def test_same_seed_same_model_and_other_seed_other_model():
