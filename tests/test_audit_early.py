@@ -45,6 +45,15 @@ def test_findings_of_columns_are_told_before_any_model_is_fitted_and_stand_in_th
     assert of_labels == f"told: {result.suspicion.says()}"
 
 
+def test_the_time_that_reading_took_counts_towards_the_limit():
+    X, y = make_classification(120, 4, random_state=0)
+    table, task = make_table({f"c{j}": X[:, j] for j in range(4)}, y, "y", "auto")
+    with only("plain SVC"):
+        result = audit_table(None, table, task, Options(max_time=3600.0), None, time.monotonic() - 3600)
+    assert result.cut
+    assert result.recommended is None
+
+
 @pytest.mark.parametrize("machine", [AdversarialSVC, CertifiedSVC])
 def test_the_machine_that_was_chosen_is_fitted_again_without_a_choice(machine):
     X, y = make_classification(40, 3, n_informative=3, n_redundant=0, random_state=0)
