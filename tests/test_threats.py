@@ -408,7 +408,8 @@ class Stepped(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        return 1 + np.asarray(X)[:, 1] * (2 - (np.asarray(X)[:, 0] > 0.5))
+        moved, swapped = (np.asarray(X) > 0.5).T
+        return 1.0 + swapped * (2.0 - moved)
 
     def predict(self, X):
         return (self.decision_function(X) > 0).astype(int)
