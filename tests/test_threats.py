@@ -1,5 +1,6 @@
 """Threats against exhaustive search: every way to swap, and every cell of a tree or a grid of the ball beside it."""
 
+import warnings
 from dataclasses import replace
 from itertools import product
 
@@ -7,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from hostile_threats import broken_promises
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -384,6 +387,42 @@ def test_frames_are_attacked_by_name_and_scores_take_a_threat():
     assert score == pytest.approx(1 - same.success.mean(), abs=0.02)
     chosen = attacks.tuned(SVC(), X, y, threat=by_number, fits=3)
     assert chosen.score(X, y) > 0.5
+
+
+def test_swaps_are_judged_by_the_model_where_its_threshold_is_another_than_its_scores():
+    """The first value would do by the scores, and only the second by what is predicted."""
+    X = np.linspace(-3, 3, 60)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    model = FixedThresholdClassifier(LogisticRegression(), threshold=0.9, response_method="predict_proba").fit(X, y)
+    rows = X[X[:, 0] < -1]
+    info = attacks.pgd(model, rows, np.zeros(len(rows)), threat=ThreatModel({}, {0: [0.3, 2.5]}), return_info=True)[1]
+    assert model.predict([[0.3], [2.5]]).tolist() == [0, 1]
+    assert info.success.all()
+
+
+class Stepped(ClassifierMixin, BaseEstimator):
+    """Scores that are flat but for one step, on which a row with a swapped second column can go down."""
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), 2
+        return self
+
+    def decision_function(self, X):
+        moved, swapped = (np.asarray(X) > 0.5).T
+        return 1.0 + swapped * (2.0 - moved)
+
+    def predict(self, X):
+        return (self.decision_function(X) > 0).astype(int)
+
+
+def test_an_attack_is_not_blind_whose_scores_change_around_a_swap_alone():
+    X, threat = np.zeros((3, 2)), ThreatModel({0: 0.8}, {1: [0, 1]})
+    model = Stepped().fit(X, [0, 1, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        info = attacks.pgd(model, X, np.ones(3), threat=threat, restarts=9, random_state=0, return_info=True)[1]
+    assert not info.blind.any()
+    assert not info.success.any()
 
 
 @pytest.mark.filterwarnings("ignore")

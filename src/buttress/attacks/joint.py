@@ -89,12 +89,11 @@ class _Versions:
         return np.flatnonzero(~to_numpy(self.worst.wrong))
 
     def see(self, rows: Rows, X: Array) -> Array:
-        """Show versions of some rows, each row once; return their margins."""
-        if not len(rows):
-            return np.zeros(0)
+        """Show versions of some rows, each row once, as the model itself decides; return their margins."""
         problem = self.worst.problem
-        there = problem.place(X)
-        return to_numpy(self.worst.see(problem.place(rows), there, problem.target.scores(there))[0])
+        margin, wrong = problem.judged(rows, X)
+        self.worst.keep(*map(problem.place, (rows, X, wrong, margin)))
+        return margin
 
     def swap(self, ways: Sequence[Way], base: Array) -> Array:
         """See versions of the rows swapped in each way; return their margins (n, ways), inf where none was seen."""
@@ -155,5 +154,5 @@ class _Versions:
         near = Worst(problem.around(problem.place(rows), *map(problem.place, (X, low, high))))
         self.search(near, self.ball)
         self.worst.queries += near.queries
-        self.worst.sloped[problem.place(rows)] |= near.sloped
+        self.worst.sloped[problem.place(rows)] |= near.sloped | (near.X != near.problem.X).any(axis=1)
         self.see(rows, self.moves.stepped(to_numpy(near.X), X))

@@ -172,22 +172,26 @@ class Met(ABC):
         xp = self.problem.place.xp
         contrasts = self.problem.target.contrasts
         codes = self.problem.codes[rows]
-        if not xp.isfinite(scores).all():
-            raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
-                             "margin. Check the scale of X and the kernel's parameters.")
-        self.queries += len(rows)
         leads = xp.einsum("irk,ik->ir", contrasts[codes], scores)
         margin = xp.amin(leads, axis=1)
         wrong = winners(scores, contrasts) != codes
         lost = (leads <= 0) & ~wrong[:, None]
         contrast = contrasts[codes, xp.where(lost, np.inf, leads).argmin(axis=1)]
+        self.keep(rows, X, wrong, margin)
+        return margin, contrast, wrong
+
+    def keep(self, rows: Rows, X: Array, wrong: Mask, margin: Array) -> None:
+        """Keep what is better than before."""
+        if not self.problem.place.xp.isfinite(margin).all():
+            raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
+                             "margin. Check the scale of X and the kernel's parameters.")
+        self.queries += len(rows)
         keep = self.better(rows, X, wrong, margin)
         if not keep.all():
             rows, X = rows[keep], X[keep]
         self.X[rows] = X
         self.margin[rows] = margin[keep]
         self.wrong[rows] = wrong[keep]
-        return margin, contrast, wrong
 
     def meet(self, rows: Rows, X: Array) -> None:
         """See versions X of the rows, if there are any."""
