@@ -100,7 +100,7 @@ def certified_radius(
     effort : int
         Parts of the region that branch and bound searches for each row and norm, at four of the radii that it tries.
         More parts give larger radii; this is useful with few columns. A thousand take .1 s with 100 centres and 2
-        columns, 1 s with 30. For trees each of 40 radii gets a fortieth, rounded up.
+        columns, 2 s with 30. For trees each of 40 radii gets a fortieth, rounded up.
     norm : {"l2", "linf"} or None
         Compute radii in this norm only. The other radii then follow from |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
     scale : array of shape (d,) or (1, d), or None
