@@ -50,6 +50,12 @@ def test_a_number_between_two_classes_is_none_of_them():
     assert _newer(table, new)[1].tolist() == ["2.5" if i % 2 else 1 for i in range(80)]
 
 
+def test_whole_classes_are_found_among_texts_of_a_column_with_a_stray_word():
+    table, _ = make_table({"a": np.arange(40.0) ** 1.5}, np.arange(40) % 2, "y", "auto")
+    new = {"a": np.arange(4.0), "y": np.array(["0.0", " 1", "n.a.", None], dtype=object)}
+    assert _newer(table, new)[1].tolist() == [0, 1, "n.a.", None]
+
+
 @pytest.mark.parametrize(("old", "new", "named"), [
     ([True, False], [1, 0], "holds '0'"), ([1, 0], [True, False], "holds 'False'"), (["1.0", "2.0"], [1, 2], "'1.0'")])
 def test_classes_that_are_all_written_otherwise_are_not_called_errors(old, new, named):

@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from buttress._suggest import near
 from buttress._types import Labels, Rows
 from buttress.audit.reading.cautions import SPLIT
-from buttress.audit.reading.entries import as_array, check_there, is_missing, spelled
+from buttress.audit.reading.entries import NOTATIONS, as_array, check_there, is_missing, spelled
 from buttress.audit.reading.table import DataTable, categories_of, read_as_before
 from buttress.certainty.conformal import p_values, rejected
 from buttress.files.container import Json
@@ -193,13 +193,20 @@ def _newer(table: DataTable, columns: Mapping[str, object]) -> tuple[DataTable, 
         target = np.array([None if np.isnan(value) else value for value in values], dtype=object)
     else:
         labels = {spelled(label): label for label in np.unique(table.target).tolist()}
-        target = np.array([None if is_missing(label) else labels.get(spelled(label), str(label))
+        whole = table.target.dtype.kind in "iu"
+        target = np.array([None if is_missing(label) else labels.get(_spelled(label, whole), str(label))
                            for label in as_array(given).tolist()], dtype=object)
         seen = set(target.tolist()) - {None}
         if seen and seen.isdisjoint(labels.values()):
             raise ValueError(f"The target {table.target_name!r} of the newer data holds {min(map(str, seen))!r}, and "
                              f"no class of the table, such as {min(labels)!r}. Write it as there, or leave it out.")
     return new, target if any(value is not None for value in target) else None
+
+
+def _spelled(label: object, whole: bool) -> str:
+    """Return a class as a text; a text that is a number as that number, where the table's classes are whole ones."""
+    number = NOTATIONS[0].number(label) if whole and isinstance(label, str) else np.nan
+    return spelled(label if np.isnan(number) else number)
 
 
 def _numbers(name: str, old: NDArray[np.float64], new: NDArray[np.float64]) -> Drift:
