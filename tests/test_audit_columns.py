@@ -14,7 +14,7 @@ import pytest
 from buttress import KernelRegressor
 from buttress.audit.models import training
 from buttress.audit.reading import entries
-from buttress.audit.reading.cautions import counts, skewed, tells
+from buttress.audit.reading.cautions import counts, skewed, stretched, tells
 from buttress.audit.reading.entries import texts_of
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import set_apart, split
@@ -356,6 +356,17 @@ def test_lines_too_long_are_named(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as error:
         load(str(tmp_path / "a.csv"), "y", None)
     assert "truncate" not in str(error.value)
+
+
+def test_entries_that_make_a_columns_scale_are_named_once():
+    rng = np.random.default_rng(0)
+    X = {name: rng.normal(size=100) for name in "abcde"}
+    y = rng.normal(size=100)
+    assert stretched(make_table(X, y, "y", "regression")[0]) == []
+    for name in "abcd":
+        X[name][[3, 70]] = 1e20
+    found, = stretched(make_table(X, y, "y", "regression")[0])
+    assert found.startswith("Columns 'a', 'b', 'c' and 1 more: entries lie so far out (rows 3, 70) that")
 
 
 def test_skewed_targets_are_known():

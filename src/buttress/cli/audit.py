@@ -121,6 +121,7 @@ def read_table(
     columns, y, name = load(data, target, file_format)
     for column in drop:
         check_named(column, columns, "--drop")
+    every = columns
     columns = {column: values for column, values in columns.items() if column not in drop}
     to_test = None
     if test is not None:
@@ -128,7 +129,10 @@ def read_table(
 
         columns, y, to_test = with_rows_to_test(columns, y, read_file(str(test), None), name)
     table, settled = make_table(columns, y, name, task)
-    table.to_test = None if to_test is None else to_test[table.places]
+    if to_test is None:
+        table.given = every  # the keys of rows are made of all columns of the file
+    else:
+        table.to_test = to_test[table.places]
     table.origin = data, str(kind_of(data, file_format))
     return table, settled, None
 

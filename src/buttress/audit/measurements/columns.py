@@ -32,7 +32,7 @@ from buttress.audit.measuring.measurement import (
 )
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.measuring.suspicion import none_judged
-from buttress.audit.reading.cautions import LOOKED_AT
+from buttress.audit.reading.cautions import LOOKED_AT, stretched
 
 
 def _take_findings(split: SplitTable, measured: Measured) -> Course:
@@ -44,7 +44,7 @@ def _take_findings(split: SplitTable, measured: Measured) -> Course:
     told = [f"{finding.severity} {finding.code} {finding.title}" for findings in known.values() for finding in findings]
     yours = split.yours.notes if split.yours is not None else []
     return Measured(
-        known=known, notes=[*([split.note] if split.note else []), *yours],
+        known=known, notes=[*stretched(table), *([split.note] if split.note else []), *yours],
         told=told or [f"{counted(len(table.numeric) + len(table.categorical), 'column')}: nothing looks wrong so far."])
 
 

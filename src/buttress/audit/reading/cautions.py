@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._suggest import listed
 from buttress.audit.reading.entries import factorised
+from buttress.audit.reading.table import DataTable
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 LOOKED_AT = 20_000  # rows of a longer table that some checks of columns look at
@@ -29,6 +31,27 @@ class Quartiles:
 def quartiles_of(column: NDArray[np.float64]) -> Quartiles:
     low, middle, high = np.nanquantile(column, [0.25, 0.5, 0.75]).tolist()
     return Quartiles(low, middle, high, (high - low) / NORMAL_QUARTILES or float(np.nanstd(column)))
+
+
+def stretched(table: DataTable) -> list[str]:
+    """Return a sentence on the columns of which a few entries make the standard deviation, if there are any."""
+    far = {name: found for name, column in table.numeric.items() if len(found := _far_out(column))}
+    if not far:
+        return []
+    rows = table.row_numbers[np.unique(np.concatenate(list(far.values())))].tolist()
+    return [f"Column{'s' * (len(far) > 1)} {listed(far, 3)}: entries lie so far out (row{'s' * (len(rows) > 1)} "
+            f"{listed(rows, 3, str)}) that they make the standard deviation, and standardised all other rows look "
+            "alike. Correct or drop those rows, or take logarithms."]
+
+
+def _far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the rows that make the standard deviation of a column; none of one that is mostly one value."""
+    found = quartiles_of(column)
+    # a lognormal column of log deviation 2 is as far from a normal one
+    reach = 20.0 * (found.high - found.low) / NORMAL_QUARTILES
+    if not 0 < reach < np.nanstd(column):
+        return np.empty(0, dtype=np.intp)
+    return np.flatnonzero(np.abs(column - found.middle) > reach)
 
 
 def skewed(y: NDArray[np.float64]) -> bool:
