@@ -10,6 +10,7 @@ from sklearn.svm import SVC as Libsvm
 
 from buttress import SVC, NotConvergedWarning
 from buttress.kernels import RBF
+from buttress.svm.classifier import BestFit
 
 from problems import breast_cancer, iris, large, moons, noisy, points
 
@@ -338,3 +339,15 @@ def test_pairs_share_the_rows_of_one_cache():
             rows = np.isin(y, [i, j])
             apart += SVC(C=10.0, gamma=gamma).fit(X[rows], y[rows]).n_kernel_rows_ * rows.mean()
     assert together.n_kernel_rows_ < 0.8 * apart
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_fit_that_ran_out_of_time_is_no_rival_of_one_that_did_not(order):
+    fits = [SVC(), SVC()]
+    fits[0].converged_ = True
+    fits[1].converged_ = False
+    tried = BestFit()
+    for place in order:
+        tried.note(fits[place], (0.3, 0.1)[place])
+    assert tried.best is fits[0]
+    assert (tried.risk, tried.fits) == (0.3, 2)

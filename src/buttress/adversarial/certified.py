@@ -159,7 +159,7 @@ class CertifiedSVC(LandmarkMachine):
 
 def _original(state: SplitMachine, middle: Array, unit: float) -> SplitMachine:
     """Return the machine for rows as they came, from one for rows less ``middle`` over ``unit``."""
-    p, q, W, b = (to_numpy(part) for part in vars(state).values())
+    p, q, W, b = map(to_numpy, (state.p, state.q, state.W, state.b))
     return SplitMachine(p, q, W / unit, b - middle @ W / unit)
 
 

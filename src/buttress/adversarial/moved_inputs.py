@@ -144,7 +144,8 @@ class AdversarialSVC(LandmarkMachine):
                               worst=attack, batch=128, iterations=self.max_iter, rng=problem.rng, left=problem.clock)
 
         def expansion(machine: StretchedMachine) -> KernelExpansion:
-            coef, intercept, centers, _ = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
+            parts = machine.coef, machine.intercept, machine.centers
+            coef, intercept, centers = (to_numpy(part).astype(np.float64) for part in parts)
             return KernelExpansion(kernel_of(kernel, machine), centers, coef, intercept)
 
         self._trained(problem, steps, expansion, "adversarial training")

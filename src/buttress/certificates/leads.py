@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._proof import sum_error
+from buttress._types import Mask, Rows
 from buttress.certificates.branch import prove
 from buttress.certificates.norm_bound import (
     Fall,
@@ -26,8 +26,6 @@ from buttress.expansion import KernelExpansion, winners
 from buttress.features.fourier import Scores
 from buttress.kernels import RBF, Kernel, Polynomial
 from buttress.scores import ScoreFunction
-
-Rows = NDArray[np.intp]
 
 TRIES = 4  # radii that share the parts of a row, about: some fail after a few parts
 NEAR = 0.01  # share by which a radius from branch and bound may fall short
@@ -104,12 +102,12 @@ class Leads:
         ends = [self.score.inner(np.broadcast_to(side, X.shape)) for side in box]
         return Attacker(norm, scale, np.minimum(*ends), np.maximum(*ends))
 
-    def holds(self, rival: Rival, Z: Array, attacker: Attacker, rows: Rows, eps: Array) -> NDArray[np.bool_]:
+    def holds(self, rival: Rival, Z: Array, attacker: Attacker, rows: Rows, eps: Array) -> Mask:
         """Say which of the leads of some rows (r,) are proven to stay positive within eps (r,)."""
         if rival.lead is None:
             return np.zeros(len(rows), dtype=bool)
         region = attacker[rows].region(Z[rows], eps)
-        holds: NDArray[np.bool_] = relaxed(rival.lead[rows], region)[0] > 0
+        holds: Mask = relaxed(rival.lead[rows], region)[0] > 0
         if rival.second is not None and not holds.all():
             rest = np.flatnonzero(~holds)
             holds[rest] = rival.second[rows[rest]].bound(eps[rest], attacker.norm) > 0
@@ -124,7 +122,7 @@ class Leads:
             if rival.falls is not None:
                 start = largest_by_norm(rival.margin, rival.falls, attacker.norm)
             if rival.lead is not None:
-                def holds(rows: Rows, eps: Array, rival: Rival = rival) -> NDArray[np.bool_]:
+                def holds(rows: Rows, eps: Array, rival: Rival = rival) -> Mask:
                     return self.holds(rival, Z, attacker, rows, eps)
 
                 limit = np.where(rival.margin > 0, np.minimum(radius, cover), 0.0)
@@ -135,7 +133,7 @@ class Leads:
 
     def within(
         self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int = 0
-    ) -> NDArray[np.bool_]:
+    ) -> Mask:
         """Say which rows of X are proven to keep their prediction within eps (n,), with ``effort`` parts a rival."""
         Z, standing = self.score.inner(X), np.ones(len(X), dtype=bool)
         for rival in rivals:
@@ -157,7 +155,7 @@ class Leads:
         Z, found = self.score.inner(X), radius.copy()
         cover, share = _cover(Z, attacker), 1 + -(-effort // len(rivals)) // TRIES
         for row in np.flatnonzero(np.isfinite(radius)).tolist():
-            def holds(rows: Rows, eps: Array, row: int = row) -> NDArray[np.bool_]:
+            def holds(rows: Rows, eps: Array, row: int = row) -> Mask:
                 return np.array([all(rival.lead is not None and rival.margin[row] > 0
                                      and _branched(rival.lead, Z, attacker, row, each, share) for rival in rivals)
                                  for each in eps], dtype=bool)

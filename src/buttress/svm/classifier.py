@@ -208,7 +208,7 @@ class BestFit:
     def note(self, fit: SVC, risk: float) -> None:
         """Count a fit, and keep it if it is the best. One that ran out of time is no rival of one that did not."""
         self.fits += 1
-        if self.best is None or (risk < self.risk and fit.converged_ >= self.best.converged_):
+        if self.best is None or (not fit.converged_, risk) < (not self.best.converged_, self.risk):
             self.best = fit
             self.risk = risk
 
