@@ -248,7 +248,7 @@ def test_boxes_of_scaled_rows_are_wider_by_what_scalers_round(monkeypatch):
             seen.append(moves)
             return True
 
-    monkeypatch.setattr(threatened, "Lead", Seen)
+    monkeypatch.setattr(threatened, "LeadAtRow", Seen)
     assert expansion().keeps(np.array([-1.0, 0.0]), 1, np.array([0.5, 0.0]))
     (x, V, origin, linear), moves = seen
     np.testing.assert_array_equal(x, [12.0, 0.0])
