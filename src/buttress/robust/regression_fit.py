@@ -97,7 +97,7 @@ def fit_again(task: RegressionTask, found: RobustFit) -> RobustFit:
     else:
         schedule = replace(task.schedule, shaped=found.known.law.shaped)
         mixed, alpha = _mixed_at_best(task, found.weight, found.alpha, schedule)
-    return _guarded_mixture(task, mixed, alpha, found.votes)
+    return _guarded_mixture(replace(task, alpha=alpha), mixed, alpha, found.votes)
 
 
 def _fit_and_guard(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:
