@@ -116,23 +116,16 @@ def read_table(
 
         return read_entities(data, target, task)
     from buttress.audit.reading.source import kind_of, load, read_file
-    from buttress.audit.reading.table import check_named, make_table
+    from buttress.audit.reading.table import make_table
 
     columns, y, name = load(data, target, file_format)
-    for column in drop:
-        check_named(column, columns, "--drop")
-    every = columns
-    columns = {column: values for column, values in columns.items() if column not in drop}
     to_test = None
     if test is not None:
         from buttress.audit.reading.split import with_rows_to_test
 
-        columns, y, to_test = with_rows_to_test(columns, y, read_file(str(test), None), name)
-    table, settled = make_table(columns, y, name, task)
-    if to_test is None:
-        table.given = every  # the keys of rows are made of all columns of the file
-    else:
-        table.to_test = to_test[table.places]
+        columns, y, to_test = with_rows_to_test(columns, y, read_file(str(test), None), name, drop)
+    table, settled = make_table(columns, y, name, task, drop=drop)
+    table.to_test = None if to_test is None else to_test[table.places]
     table.origin = data, str(kind_of(data, file_format))
     return table, settled, None
 

@@ -1,6 +1,6 @@
 """Which rows are for training and which are held out, and which of them are drawn when all are too many."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -92,13 +92,20 @@ def _check_sides(table: DataTable, classifies: bool, train: Rows, test: Rows) ->
 
 
 def with_rows_to_test(
-    columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str
+    columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str,
+    drop: Sequence[str] = (),
 ) -> tuple[NamedColumns, object, NDArray[np.bool_]]:
-    """Return the columns and the target with rows to test on below them, and which rows those are."""
-    check_there((*columns, target_name), more, "The rows to test on", "the others have")
+    """Return the columns and the target with rows to test on below them, and which rows those are.
+
+    These may lack columns to ``drop``, and hold anything there.
+    """
+    needed = (*(name for name in columns if name not in drop), target_name)
+    check_there(needed, more, "The rows to test on", "the others have")
     below = _joined(target, more[target_name])
     first = len(as_array(target))
-    added = {name: _added(name, column, more[name]) for name, column in columns.items()}
+    gaps = [None] * (len(as_array(below)) - first)
+    added = {name: _joined(column, more.get(name, gaps)) if name in drop else _added(name, column, more[name])
+             for name, column in columns.items()}
     return added, below, np.arange(len(as_array(below))) >= first
 
 
