@@ -103,7 +103,7 @@ class SVDD(BallDetector):
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
         Attribute("n_iter_", "count", meaning="Pair updates."),
-        Attribute("history_", "history", meaning="After each block."))
+        Attribute("history_", "history", meaning="After each block, in the solver's own scaling."))
 
     kernel: KernelLike = "rbf"
 
