@@ -22,8 +22,8 @@ from buttress.audit.measuring.measurement import measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.reading.source import kind_of_frame, labels_of
-from buttress.audit.reading.split import set_apart, with_rows_to_test
-from buttress.audit.reading.table import DataTable, columns_of, make_table
+from buttress.audit.reading.split import set_apart, table_to_test
+from buttress.audit.reading.table import DataTable, columns_of
 from buttress.audit.result import AuditResult
 from buttress.threats import ThreatModel
 
@@ -143,21 +143,17 @@ def audit(
 
 
 def _table(
-    X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, target_name: str,
-    options: Options,
+    X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, name: str, options: Options
 ) -> tuple[DataTable, str]:
     """Return the checked table, with the rows to test on below the others, and its task."""
-    columns, labels, to_test = columns_of(X), labels_of(X, y), None
+    columns, labels, more = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
-    target: object = y
     if test is not None:
         _check_lengths(*test)
-        more = labels_of(*test)
-        labels = None if labels is None or more is None else np.concatenate([labels, more])
-        columns, target, to_test = with_rows_to_test(
-            columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name, options.drop)
-    table, settled = make_table(columns, target, target_name, options.task, labels, options.drop)
-    table.to_test = None if to_test is None else to_test[table.places]
+        below = labels_of(*test)
+        labels = None if labels is None or below is None else np.concatenate([labels, below])
+        more = {**columns_of(test[0]), name: test[1]}
+    table, settled = table_to_test(columns, y, name, options.task, more, labels, options.drop)
     table.origin = "", kind_of_frame(X)
     return table, settled
 

@@ -180,8 +180,7 @@ def certified_within(
         ball of the numbers, up to 10,000 ways; with more, a warning says that not all were tried. Moves in steps are
         proven as if any move were allowed.
     max_parts : int, default=100
-        As in :func:`certified_radius`, for rows that are not proven without; all ways to swap share them. It gives up
-        early if halving gains little, as with many columns.
+        As in :func:`certified_radius`, for rows that are not proven without; all ways to swap share them.
 
     Returns
     -------

@@ -65,8 +65,6 @@ def kernel_of_width(
     Its squared distances are then in units of ``near()``, see :func:`near_distance2`. Kernels that are no function of
     a distance have ``gamma="scale"`` instead.
     """
-    if isinstance(gamma, str) and gamma not in ("scale", "auto", "neighbors"):
-        raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'neighbors'. Got {gamma!r}.")
     if not (isinstance(kernel, str) and gamma == "neighbors"):
         return as_kernel(kernel, gamma=gamma, degree=degree, coef0=coef0, X=X, sample_weight=weight)
     unit = as_kernel(kernel, gamma=1.0, degree=degree, coef0=coef0)

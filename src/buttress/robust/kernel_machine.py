@@ -111,10 +111,9 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
 
     def _kernel_of(self, X: Any) -> Kernel:
         """Return the kernel for the rows X; with ``gamma="multiscale"`` "rbf" is one of several widths."""
-        several = self.gamma == "multiscale"
-        if several and isinstance(self.kernel, str) and self.kernel == "rbf":
+        gamma = "auto" if self.gamma == "multiscale" else self.gamma
+        if gamma != self.gamma and isinstance(self.kernel, str) and self.kernel == "rbf":
             return several_widths(X)
-        gamma = "auto" if several else self.gamma
         return fitting(as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X), X)
 
     @abstractmethod

@@ -166,12 +166,10 @@ def make_table(
         if len(values) != len(present):
             raise ValueError(f"{column_called(name)} has {counted(len(values), 'row')}, the target {target_name!r} has "
                              f"{len(present)}.")
-        if name in drop:
-            continue
-        if is_index(name, values):
+        if name not in drop and is_index(name, values):
             table.notes.append(f"{column_called(name)}, the index of a frame that was written with it, was dropped.")
             table.indexes[name] = values[present]
-        else:
+        elif name not in drop:
             _place(name, values[present], table)
     if not table.numeric and not table.categorical:
         raise ValueError(f"No usable feature column is left. {' '.join(table.notes)}")

@@ -130,8 +130,8 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         """Return the filter of scores; ``share`` is dropped each round by default. ValueError for bad parameters."""
         check_count("n_rounds", self.n_rounds)
         if self.variance_ratio is None:
-            given = share if self.drop_share is None else self.drop_share
-            dropped = check_number("drop_share", given, 0, 1, closed="left")
+            dropped = share if self.drop_share is None else check_number("drop_share", self.drop_share, 0, 1,
+                                                                         closed="left")
             return lambda tau: without_worst(tau, dropped)
         ratio = check_number("variance_ratio", self.variance_ratio, 1, closed="left")
         if self.drop_share is not None:
