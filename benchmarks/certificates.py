@@ -104,7 +104,7 @@ def timed(work):
     return result, time.process_time() - start
 
 
-def compare(name, data, model, norm, eps, box, effort):
+def compare(name, data, model, norm, eps, box, max_parts):
     X, y, X_test, y_test = data
     model = model.fit(X, y)
     rows, truth = X_test[:ROWS], y_test[:ROWS]
@@ -120,10 +120,10 @@ def compare(name, data, model, norm, eps, box, effort):
     right = labels == truth
     options = {"eps": eps, "norm": norm, "bounds": box}
     plain = certificates.certified_within(model, rows, **options)
-    proven, spent = timed(lambda: certificates.certified_within(model, rows, effort=effort, **options))
+    proven, spent = timed(lambda: certificates.certified_within(model, rows, max_parts=max_parts, **options))
     info = attacks.worst_case(model, rows, truth, steps=40, restarts=2, random_state=0, return_info=True, **options)[1]
     print(f"{'':32s}  eps {eps:g}: clean {right.mean():.3f}, attacked {1 - info.success.mean():.3f}, certified "
-          f"{(right & plain).mean():.3f}, with {effort} parts a row {(right & proven).mean():.3f} "
+          f"{(right & plain).mean():.3f}, with {max_parts} parts a row {(right & proven).mean():.3f} "
           f"({spent / len(rows):.2f} s a row); by the norm alone {(right & (old > eps)).mean():.3f}", flush=True)
 
 
@@ -174,7 +174,7 @@ def violations(name, data, model, norm, eps, box, points):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir")
-    parser.add_argument("--effort", type=int, default=20_000, help="parts of branch and bound, a row")
+    parser.add_argument("--max-parts", type=int, default=20_000, help="parts of branch and bound, a row")
     parser.add_argument("--points", type=int, default=0, help="only count violations among this many points in all")
     parser.add_argument("--only", help="with --points: cases whose name holds this")
     options = parser.parse_args()
@@ -186,7 +186,7 @@ def main():
         print(f"{total} points in all")
         return
     for case in listed:
-        compare(*case, options.effort)
+        compare(*case, options.max_parts)
 
 
 if __name__ == "__main__":

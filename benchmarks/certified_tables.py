@@ -1,7 +1,7 @@
 """What lies between attacked and certified accuracy on ten tables, without branch and bound and as it comes.
 
     python benchmarks/certified_tables.py --data-dir DIR            # DIR with heart_cleveland.csv, concrete.csv, ...
-    python benchmarks/certified_tables.py --data-dir DIR --effort 10000 --rows 20
+    python benchmarks/certified_tables.py --data-dir DIR --max-parts 10000 --rows 20
     python benchmarks/certified_tables.py --data-dir DIR --mnist    # DIR with MNIST's files: 1 and 7, within .1 and .2
 
 One machine for all, fixed in advance: SVC() on standardised columns; numbers are cut at their median. Each row is
@@ -66,8 +66,8 @@ def ones_and_sevens(folder):
     return images.reshape(-1, 784)[some] / 255, (labels[some] == 7).astype(int)
 
 
-def measured(X, y, effort, rows, eps, trained=TRAINED):
-    """Return clean, attacked and certified accuracy without effort and with it, and milliseconds a row of both."""
+def measured(X, y, max_parts, rows, eps, trained=TRAINED):
+    """Return clean, attacked, certified accuracy, without branch and bound and with it, and ms a row of both."""
     order = np.random.default_rng(0).permutation(len(X))
     X, y = X[order], y[order]
     train = min(trained, 2 * len(X) // 3)
@@ -76,9 +76,9 @@ def measured(X, y, effort, rows, eps, trained=TRAINED):
     right = model.predict(X) == y
     info = attacks.worst_case(model, X, y, eps=eps, steps=40, restarts=2, random_state=0, return_info=True)[1]
     shares, times = [], []
-    for parts in (0, effort):
+    for parts in (0, max_parts):
         began = time.process_time()
-        shares.append((right & certificates.certified_within(model, X, eps=eps, effort=parts)).mean())
+        shares.append((right & certificates.certified_within(model, X, eps=eps, max_parts=parts)).mean())
         times.append(1e3 * (time.process_time() - began) / len(X))
     return right.mean(), 1 - info.success.mean(), *shares, *times
 
@@ -87,20 +87,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--mnist", action="store_true")
-    parser.add_argument("--effort", type=int, default=100)
+    parser.add_argument("--max-parts", type=int, default=100)
     parser.add_argument("--rows", type=int, default=60)
     parser.add_argument("--eps", type=float, default=EPS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"| table | columns | clean | attacked | certified | with {options.effort} parts | ms a row | with them |")
+    print(f"| table | columns | clean | attacked | certified | with {options.max_parts} parts | ms a row | with them |")
     print("|---|---|---|---|---|---|---|---|")
     if options.mnist:
         X, y = ones_and_sevens(options.data_dir)
         for eps in (0.1, 0.2):
-            show(f"MNIST 1 and 7, {eps}", X, measured(X, y, options.effort, options.rows, eps, trained=200))
+            show(f"MNIST 1 and 7, {eps}", X, measured(X, y, options.max_parts, options.rows, eps, trained=200))
         return
     for name, (X, y) in tables(options.data_dir):
-        show(name, X, measured(scale(X), y, options.effort, options.rows, options.eps))
+        show(name, X, measured(scale(X), y, options.max_parts, options.rows, options.eps))
 
 
 def show(name, X, figures):

@@ -120,7 +120,7 @@ def labels(arguments):
     for name in arguments.sets:
         X0, y0 = table(name, arguments.data_dir)
         y0 = np.unique(y0, return_inverse=True)[1]
-        gamma = "auto" if name != "digits" else 0.5 / 16
+        gamma = "multiscale" if name != "digits" else 0.5 / 16
         plain = 1 / X0.shape[1] if name != "digits" else gamma
         for kind, rate in cases(("clean", "label", "both")):
             rows = []

@@ -88,7 +88,7 @@ def radii(rng, model, rows, norm, box):
     low, high = np.zeros(len(rows)), np.full(len(rows), 2.0**20)
     for _ in range(70):
         middle = (low + high) / 2
-        holds = certificates.certified_within(model, rows, eps=middle, norm=norm, bounds=box, effort=20)
+        holds = certificates.certified_within(model, rows, eps=middle, norm=norm, bounds=box, max_parts=20)
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)
     return low
 

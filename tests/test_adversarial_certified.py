@@ -123,7 +123,7 @@ def test_rows_that_cannot_be_written_are_certified():
     X, y = moons(20)
     X.flags.writeable = False
     model = certified(max_iter=10).fit(X, y)
-    assert certificates.certified_within(model, X, eps=0.01, effort=100).any()
+    assert certificates.certified_within(model, X, eps=0.01, max_parts=100).any()
 
 
 def with_linear_part(kernel):

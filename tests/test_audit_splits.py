@@ -27,7 +27,8 @@ from buttress.audit.measuring.cells import (
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.measuring.suspicion import none_judged
 from buttress.audit.options import Options
-from buttress.audit.reading.split import set_apart, split, with_rows_to_test
+from buttress.audit.reading.corrections import row_keys
+from buttress.audit.reading.split import set_apart, split, table_to_test
 from buttress.audit.reading.table import columns_of, make_table, read_as_before
 
 
@@ -96,6 +97,7 @@ def test_a_row_without_a_group_is_one_and_one_without_a_time_is_refused():
 
 
 @pytest.mark.parametrize(("options", "match"), [
+    ({"drop": ["a", "patent"]}, "^drop names the column 'patent', which is not among the features.*'patient'"),
     ({"groups": "patent"}, "^groups names the column 'patent', which is not among the features.*'patient'"),
     ({"time": "patient"}, "Times must be numbers, or dates such as 2024-03-31"),
     ({"groups": "patient", "time": "day"}, "not both"),
@@ -116,23 +118,31 @@ def test_a_class_that_only_later_rows_have_is_refused():
 
 def test_models_are_tested_on_the_rows_given_to_test_them():
     frame, y = patients()
-    columns, target, to_test = with_rows_to_test(columns_of(frame[:200]), y[:200],
-                                                 {**columns_of(frame[200:]), "y": y[200:]}, "y")
-    table, _ = make_table(columns, target, "y", "auto")
-    table.to_test = to_test[table.places]
+    more = {**columns_of(frame[200:]), "y": y[200:]}
+    table, _ = table_to_test(columns_of(frame[:200]), y[:200], "y", "auto", more)
     train, test, _ = split(table, True, 0)
     assert (train.tolist(), test.tolist()) == (list(range(200)), list(range(200, 240)))
     with pytest.raises(ValueError, match="lack the columns 'c', 'y'"):
-        with_rows_to_test(columns_of(frame), y, columns_of(frame.drop(columns="c")), "y")
+        table_to_test(columns_of(frame), y, "y", "auto", columns_of(frame.drop(columns="c")))
+
+
+def test_a_column_to_drop_is_no_feature_and_in_the_keys_of_rows():
+    frame, y = patients()
+    frame["b"] = 1e300  # refused as a feature
+    test = frame[200:].drop(columns="b"), y[200:]
+    result = buttress.audit(None, frame[:200], y[:200], drop=["day", "b"], test=test, effort="quick", target_name="y")
+    assert (result.data["numeric"], result.data["categorical"]) == (["a", "c"], ["patient"])
+    assert result.settings["drop"] == ["day", "b"]
+    assert result.sheet.keys[:200] == row_keys({"y": y[:200], **columns_of(frame[:200])})
 
 
 def test_a_column_of_numbers_stays_one_with_rows_to_test_or_is_refused():
-    X = {"a": np.arange(40.0)}
+    X, y = {"a": np.arange(40.0)}, np.arange(40) % 2
     more = {"a": np.array(["1.5", "", "x"], dtype=object), "y": [0, 0, 0]}
-    columns, _, _ = with_rows_to_test(X, np.zeros(40), more, "y")
-    np.testing.assert_array_equal(columns["a"], [*X["a"], 1.5, np.nan, np.nan])
+    table, _ = table_to_test(X, y, "y", "auto", more)
+    np.testing.assert_array_equal(table.numeric["a"], [*X["a"], 1.5, np.nan, np.nan])
     with pytest.raises(ValueError, match="'a' held numbers before"):
-        with_rows_to_test(X, np.zeros(40), more | {"a": np.array(["x"] * 3, dtype=object)}, "y")
+        table_to_test(X, y, "y", "auto", more | {"a": np.array(["x"] * 3, dtype=object)})
 
 
 def test_truth_values_beside_another_word_are_read_as_before():

@@ -69,10 +69,10 @@ def test_sever_takes_the_kernel_of_its_estimator():
     np.testing.assert_array_equal(own.inlier_mask_, given.inlier_mask_)
 
 
-@pytest.mark.parametrize("tolerance", [None, 4.0])
-def test_sever_drops_the_corrupt_rows(tolerance):
+@pytest.mark.parametrize("ratio", [None, 4.0])
+def test_sever_drops_the_corrupt_rows(ratio):
     X, y, corrupt, w = line()
-    model = SeverRegressor(Ridge(), kernel="linear", tolerance=tolerance, n_rounds=20 if tolerance else 4,
+    model = SeverRegressor(Ridge(), kernel="linear", variance_ratio=ratio, n_rounds=20 if ratio else 4,
                            random_state=0)
     model.fit(X, y)
     assert model.inlier_mask_[corrupt].mean() < 0.1
@@ -81,7 +81,7 @@ def test_sever_drops_the_corrupt_rows(tolerance):
 
 def test_the_random_rule_leaves_clean_rows_nearly_alone():
     X, y, _, _ = line(rate=0.0)
-    model = SeverRegressor(Ridge(), kernel="linear", tolerance=4.0, random_state=0).fit(X, y)
+    model = SeverRegressor(Ridge(), kernel="linear", variance_ratio=4.0, random_state=0).fit(X, y)
     assert model.inlier_mask_.mean() > 0.9
 
 
@@ -94,7 +94,7 @@ def test_sever_classifier_keeps_every_class_and_names_a_lost_one():
     rare = np.r_[np.zeros(60, dtype=int), 1]
     X = np.r_[points(60, 2), [[9.0, 9.0]]]
     with pytest.raises(ValueError, match=r"dropped every row of class .*1.*\. Use balanced=True"):
-        SeverClassifier(LogisticRegression(), share=0.1, balanced=False).fit(X, rare)
+        SeverClassifier(LogisticRegression(), drop_share=0.1, balanced=False).fit(X, rare)
 
 
 def test_sever_goes_over_features_beyond_the_exact_rows(monkeypatch):
@@ -210,11 +210,11 @@ def test_half_of_the_rows_corrupt_is_refused_with_the_reason(estimator):
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (SeverRegressor(share=0.1, tolerance=4.0), "Give one of them"),
-        (SeverRegressor(tolerance=0.5), r"tolerance must be in \[1, inf\)"),
+        (SeverRegressor(drop_share=0.1, variance_ratio=4.0), "Give one of them"),
+        (SeverRegressor(variance_ratio=0.5), r"variance_ratio must be in \[1, inf\)"),
         (SeverRegressor(n_rounds=0), "n_rounds must be a whole number"),
         (SeverRegressor(kernel="precomputed"), "takes no Gram matrix"),
-        (SeverRegressor(share=1.0), r"share must be in \[0, 1\)"),
+        (SeverRegressor(drop_share=1.0), r"drop_share must be in \[0, 1\)"),
         (STIR(growth=1.0), r"growth must be in \(1, inf\)"),
         (STIR(truncation=0), r"truncation must be in \(0, inf\)"),
         (CRR(tol=0), r"tol must be in \(0, inf\)"),

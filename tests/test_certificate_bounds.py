@@ -164,8 +164,8 @@ def test_branch_and_bound_comes_near_the_nearest_point_of_a_grid(model, norm):
     rows, labels = X[:3], model.predict(X[:3])
     nearest = np.array([nearest_on_a_grid(model, x, label, norm) for x, label in zip(rows, labels, strict=True)])
     nearest = np.minimum(nearest, 1.5)
-    assert certified_within(model, rows, eps=0.8 * nearest, norm=norm, effort=10**6).all()
-    assert not certified_within(model, rows, eps=1.01 * nearest, norm=norm, effort=10**6)[nearest < 1.5].any()
+    assert certified_within(model, rows, eps=0.8 * nearest, norm=norm, max_parts=10**6).all()
+    assert not certified_within(model, rows, eps=1.01 * nearest, norm=norm, max_parts=10**6)[nearest < 1.5].any()
 
 
 @machines
@@ -209,13 +209,13 @@ def test_certified_rows_withstand_the_attacks(model, problem, norm):
     assert not (info.success & within).any()
 
 
-def test_effort_never_lowers_a_radius_nor_reaches_what_falls():
+def test_parts_never_lower_a_radius_nor_reach_what_falls():
     X, y = breast_cancer()
     model = SVC(gamma=0.1).fit(X[:300], y[:300])
     rows = X[300:302]
     labels = model.predict(rows)
     plain = certified_radius(model, rows, norm="linf").linf
-    searched = certified_radius(model, rows, norm="linf", effort=500).linf
+    searched = certified_radius(model, rows, norm="linf", max_parts=500).linf
     assert (searched >= plain).all()
     for row, label, radius in zip(rows, labels, searched, strict=True):
         info = attacks.pgd(model, row[None], [label], eps=radius, restarts=5, random_state=0, return_info=True)[1]
@@ -246,7 +246,7 @@ def test_rows_far_from_the_origin_are_not_certified_beyond_their_rounding():
 @pytest.mark.parametrize(
     ("call", "options", "message"),
     [
-        (certified_radius, {"effort": -1}, "effort must be"),
+        (certified_radius, {"max_parts": -1}, "max_parts must be"),
         (certified_radius, {"norm": "l1"}, "norm must be one of"),
         (certified_radius, {"bounds": (0, 0.1)}, "bounds exclude the data"),
         (certified_within, {"eps": -0.1}, "eps must be radii >= 0"),
@@ -269,13 +269,13 @@ def test_points_are_where_the_attacker_may_be():
         assert np.linalg.norm(d / attacker.scale) <= 0.8 * (1 + 1e-9)
 
 
-def test_effort_counts_parts_so_that_every_call_proves_the_same():
+def test_parts_are_counted_so_that_every_call_proves_the_same():
     X, y = moons(80)
     model = SVC(gamma=3.0, C=10.0).fit(X, y)
-    plain, *proven = (certified_within(model, X[:40], eps=0.25, effort=effort) for effort in (0, 5, 5, 400))
+    plain, *proven = (certified_within(model, X[:40], eps=0.25, max_parts=max_parts) for max_parts in (0, 5, 5, 400))
     np.testing.assert_array_equal(proven[0], proven[1])
     shares = [plain.mean(), *(found.mean() for found in proven)]
     assert shares == sorted(shares)
     assert shares[0] < shares[1] < shares[-1]
-    radii = [certified_radius(model, X[:10], effort=60, norm="linf").linf for _ in range(2)]
+    radii = [certified_radius(model, X[:10], max_parts=60, norm="linf").linf for _ in range(2)]
     np.testing.assert_array_equal(*radii)

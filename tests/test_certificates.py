@@ -400,24 +400,24 @@ def test_a_radius_is_of_one_label_so_models_of_several_are_refused(model, tmp_pa
             asked()
 
 
-@pytest.mark.parametrize("effort", [0, 100])
+@pytest.mark.parametrize("max_parts", [0, 100])
 @pytest.mark.parametrize("unit", [1e-19, 1e-25])
-def test_radii_in_small_units_end_where_an_input_of_another_class_is(unit, effort):
+def test_radii_in_small_units_end_where_an_input_of_another_class_is(unit, max_parts):
     X, y = moons(40)
     model = SVC(gamma=1.0).fit(X, y)
     rows, named = X[:4], model.predict(X[:4])
     other = np.array([np.abs(X[model.predict(X) != name] - row).max(axis=1).min() for row, name in zip(rows, named)])
-    found = certified_radius(model, rows, norm="linf", scale=[unit, unit], effort=effort).linf
+    found = certified_radius(model, rows, norm="linf", scale=[unit, unit], max_parts=max_parts).linf
     assert (found * unit < other).all()
     np.testing.assert_allclose(found * unit, certified_radius(model, rows, norm="linf").linf, rtol=0.5)
 
 
-@pytest.mark.parametrize("effort", [0, 50])
-def test_nearly_constant_scores_are_not_called_constant(effort):
+@pytest.mark.parametrize("max_parts", [0, 50])
+def test_nearly_constant_scores_are_not_called_constant(max_parts):
     X = np.random.default_rng(0).normal(size=(40, 2))
     flat = SVC(kernel="poly", degree=2, gamma=1e-25).fit(X, X[:, 0] > 0.5)
     far = np.full((1, 2), 1e30)
     assert flat.predict(far)[0] != flat.predict(X[:1])[0]
-    assert certified_radius(flat, X[:1], effort=effort).linf[0] < 1e30
+    assert certified_radius(flat, X[:1], max_parts=max_parts).linf[0] < 1e30
     slight = Expansion(KernelExpansion(Linear(), np.array([[1e-25]]), np.ones((1, 1)), np.array([-1.0])))
-    assert certified_radius(slight, np.zeros((1, 1)), effort=effort).linf[0] == pytest.approx(1e25)
+    assert certified_radius(slight, np.zeros((1, 1)), max_parts=max_parts).linf[0] == pytest.approx(1e25)

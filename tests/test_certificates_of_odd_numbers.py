@@ -27,7 +27,7 @@ def test_radii_hold_in_units_in_which_the_square_of_gamma_is_no_float(unit, mach
     X, y = quadrants()
     X = X * unit
     model = machine(kernel=kernel, C=10, coef0=1).fit(X, y)
-    radii = certificates.certified_radius(model, X, effort=5, norm="l2").l2
+    radii = certificates.certified_radius(model, X, max_parts=5, norm="l2").l2
     codes = model.predict(X)
     assert 0.05 * unit < np.median(radii) < unit
     for row, code, radius in zip(X, codes, radii, strict=True):

@@ -57,15 +57,17 @@ def test_parquet_by_name_and_by_format(csv, tmp_path, monkeypatch, capsys):
 def test_dropped_columns_are_no_features_of_an_audit_and_of_a_model(csv, tmp_path, monkeypatch, capsys):
     frame = pl.read_csv(csv).select("a", "c", "y", row=pl.Series(range(90)), bad=pl.Series(["1e300", *["2"] * 89]))
     frame.write_csv(csv)
+    frame.drop("row").write_csv(tmp_path / "test.csv")  # which may lack a column that is dropped
     drop = ("--target", "y", "--drop", "row", "--drop", "bad")
-    assert call(monkeypatch, capsys, "audit", csv, *drop, "--rows", 40, "--output", tmp_path)[0] == 0
-    found = json.loads((tmp_path / "audit.json").read_text())
-    assert (found["data"]["numeric"], found["settings"]["drop"]) == (["a", "c"], ["row", "bad"])
-    sheet = pl.read_csv(tmp_path / "suspicious.csv", infer_schema=False)
-    sheet.with_columns(drop=pl.Series(["yes", *[None] * 89])).write_csv(tmp_path / "decided.csv")
-    clean = tmp_path / "clean.csv"
-    assert call(monkeypatch, capsys, "apply", tmp_path / "decided.csv", csv, "--output", clean)[0] == 0
-    assert pl.read_csv(clean, infer_schema=False).equals(pl.read_csv(csv, infer_schema=False)[1:])
+    for test in ((), ("--test", tmp_path / "test.csv")):
+        assert call(monkeypatch, capsys, "audit", csv, *drop, *test, "--rows", 40, "--output", tmp_path)[0] == 0
+        found = json.loads((tmp_path / "audit.json").read_text())
+        assert (found["data"]["numeric"], found["settings"]["drop"]) == (["a", "c"], ["row", "bad"])
+        sheet = pl.read_csv(tmp_path / "suspicious.csv", infer_schema=False)
+        sheet.with_columns(drop=pl.Series(["yes", *[None] * (len(sheet) - 1)])).write_csv(tmp_path / "decided.csv")
+        clean = tmp_path / "clean.csv"
+        assert call(monkeypatch, capsys, "apply", tmp_path / "decided.csv", csv, "--output", clean)[0] == 0
+        assert pl.read_csv(clean, infer_schema=False).equals(pl.read_csv(csv, infer_schema=False)[1:])
     model = tmp_path / "model.buttress"
     assert call(monkeypatch, capsys, "train", csv, *drop, "--estimator", "plain", "--output", model)[0] == 0
     frame.drop("row", "bad", "y").write_csv(csv)

@@ -381,6 +381,17 @@ def test_the_gap_of_one_class_holds_against_the_primal():
     np.testing.assert_allclose(objective(best), best.primal_objective_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+def test_rows_around_the_origin_have_no_plane_and_the_fit_converges(nu):
+    Z = np.random.default_rng(0).normal(size=(100, 3))
+    X = np.r_[Z, -Z]  # equal coefficients sum to w = 0, so the optimum is 0
+    with warnings.catch_warnings(action="error"):
+        model = OneClassSVM(kernel="linear", nu=nu).fit(X)
+    assert model.converged_
+    assert model.primal_objective_ == pytest.approx(0, abs=1e-8)
+    np.testing.assert_allclose(model.score_samples(X), 0, atol=1e-8)
+
+
 def test_warm_starts_of_one_class_keep_the_sum():
     X, _ = cancer()
     model = OneClassSVM(nu=0.1, warm_start=True).fit(X)

@@ -108,7 +108,7 @@ def test_regressors_of_trees_are_settled_by_the_sign_of_what_they_predict_in_eve
     moved = X + np.random.default_rng(0).normal(scale=0.3, size=X.shape)
     np.testing.assert_allclose(forest.scores(moved)[:, 0], model.predict(moved), atol=1e-12)
     found, info = attacks.exact(model, rows, given, eps=0.2, return_info=True)
-    proven = certified_within(model, rows, eps=0.2, effort=10_000)
+    proven = certified_within(model, rows, eps=0.2, max_parts=10_000)
     np.testing.assert_array_equal((model.predict(found) > 0) != (given > 0), info.success)
     for i, x in enumerate(rows):
         scores = model.predict(cells(forest, x - 0.2, x + 0.2)) * given[i]
@@ -168,7 +168,7 @@ def test_parts_and_programs_never_contradict_each_other(model, monkeypatch):
 
 
 @trees
-def test_effort_proves_of_trees_what_cells_say_and_radii_reach_the_first_cell_that_breaks(model):
+def test_parts_prove_of_trees_what_cells_say_and_radii_reach_the_first_cell_that_breaks(model):
     X, y = moons(120)
     model = model.fit(X, y)
     forest, rows = read_forest(model, X), X[::6]
@@ -180,10 +180,10 @@ def test_effort_proves_of_trees_what_cells_say_and_radii_reach_the_first_cell_th
 
     slack = 3 * max(forest.rounding(contrast) for contrast in np.concatenate(forest.contrasts))
     leads = np.array([least(x, 0.2) for x in rows])
-    proven = certified_within(model, rows, eps=0.2, effort=10_000)
+    proven = certified_within(model, rows, eps=0.2, max_parts=10_000)
     np.testing.assert_array_equal(proven, leads > slack)
     assert proven.sum() >= certified_within(model, rows, eps=0.2).sum()
-    radius = certified_radius(model, rows, effort=100_000).linf
+    radius = certified_radius(model, rows, max_parts=100_000).linf
     assert all(least(x, size * (1 - 1e-9)) > 0 for x, size in zip(rows, radius, strict=True) if 0 < size < np.inf)
     assert not any(least(x, size + 1e-6) > slack for x, size in zip(rows, radius, strict=True) if np.isfinite(size))
     assert (radius >= certified_radius(model, rows).linf).all()

@@ -90,7 +90,7 @@ def test_regressors_are_settled_by_the_sign_of_what_they_predict(model):
     model.fit(X[::2], y[::2])
     X, y = X[1::2][:60], y[1::2][:60]
     given, rng = np.where(model.predict(X) > 0, 1, -1), np.random.default_rng(0)
-    radius = certified_radius(model, X, effort=4000).linf
+    radius = certified_radius(model, X, max_parts=4000).linf
     for _ in range(100):
         corner = rng.choice([-1.0, 1.0], size=X.shape) * np.minimum(radius, 1e6)[:, None]
         assert ((model.predict(X + rng.choice([1.0, rng.random()]) * corner) > 0) == (given > 0)).all()

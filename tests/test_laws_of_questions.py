@@ -1,4 +1,4 @@
-"""What is asked of models for their certificates: in which units, blocks and boxes, and with how much effort."""
+"""What is asked of models for their certificates: in which units, blocks and boxes, and with how many parts."""
 
 import warnings
 from types import SimpleNamespace
@@ -100,21 +100,21 @@ def test_a_linear_pipeline_is_proven_to_its_border_in_any_unit_of_its_columns(no
     assert not certified_within(model, X, eps=10 * scores.max() / np.abs(w).sum() * np.ones((1, 3)), norm=norm).any()
 
 
-def test_effort_is_shared_by_all_ways_to_swap_and_none_is_spent_where_none_is_asked_for(monkeypatch):
+def test_parts_are_shared_by_all_ways_to_swap_and_none_is_searched_where_none_is_asked_for(monkeypatch):
     model, x = model_of(RBF(0.5), [[0.0, 0.0], [2.0, 0.0]], [1.0, -1.0]), np.array([[0.5, 1.0]] * 3)
     threat = ThreatModel({0: 0.1})
     assert certified_within(model, x, threat=threat).all()
     assert not certified_within(model, x, threat=ThreatModel({0: 0.9})).any()
     with monkeypatch.context() as patch:
         patch.setattr(leads_module, "prove", lambda *given: pytest.fail("branched"))
-        assert not certified_within(model, x, eps=0.9, effort=0).any()
+        assert not certified_within(model, x, eps=0.9, max_parts=0).any()
     given = []
     monkeypatch.setattr(certificates, "read_threat", lambda *rest: SimpleNamespace(count=lambda: 3))
     monkeypatch.setattr(certificates, "proven_under", lambda *rest: None)
-    monkeypatch.setattr(certificates, "_proofs", lambda model, X, effort: given.append(effort) or (SimpleNamespace(
+    monkeypatch.setattr(certificates, "_proofs", lambda model, X, parts: given.append(parts) or (SimpleNamespace(
         classes=None, within=None), x))
-    for effort in (0, 10):
-        certificates._under_threat(model, x, threat, effort)
+    for max_parts in (0, 10):
+        certificates._under_threat(model, x, threat, max_parts)
     assert given == [0, 4]
 
 
@@ -167,16 +167,16 @@ def test_a_machine_behind_steps_is_asked_in_the_box_of_its_rows_reached_from_the
     X = rng.normal(size=(20, 3))
     model = make_pipeline(PolynomialFeatures(2), SVC()).fit(X, X[:, 0] > 0)
     chain = certificates._proofs(model, X, 7)[0]
-    monkeypatch.setattr(certificates, "_proven", lambda leads, centre, attacker, radius, effort: seen.append(
-        (leads, attacker, radius.tolist(), effort)))
+    monkeypatch.setattr(certificates, "_proven", lambda leads, centre, attacker, radius, max_parts: seen.append(
+        (leads, attacker, radius.tolist(), max_parts)))
     centre = np.full((3, 10), 5.0) + rng.normal(size=(3, 1))
     far = rng.uniform(size=(2, 3, 10))
     for rows in ([0, 1, 2], [1]):
         chain.machine(centre[rows], centre[rows] - far[0, rows], centre[rows] + far[1, rows])
-        leads, attacker, radius, effort = seen.pop()
+        leads, attacker, radius, max_parts = seen.pop()
         np.testing.assert_allclose(attacker.scale, far.max(axis=0)[rows] * OUTWARD, rtol=8 * UNIT)
         np.testing.assert_array_equal(attacker[np.array([0])].scale, attacker.scale[:1])
-        assert (leads.score, attacker.norm, radius, effort) == (chain.steps.kernel, "linf", [1.0] * len(rows), 7)
+        assert (leads.score, attacker.norm, radius, max_parts) == (chain.steps.kernel, "linf", [1.0] * len(rows), 7)
 
 
 def test_what_holds_without_a_box_holds_in_it_and_rows_are_asked_for_a_little_more(monkeypatch):

@@ -89,12 +89,12 @@ def test_boxes_of_trees_reach_beyond_all_thresholds_in_the_least_unit():
         np.testing.assert_array_equal(found, 2 * (np.array([7, 2]) + 3 + 1) / least)
 
 
-def test_radii_of_trees_are_found_to_a_billionth_and_share_their_effort_among_forty(monkeypatch):
-    true, efforts = np.geomspace(1e-6, 5, 200), set()
+def test_radii_of_trees_are_found_to_a_billionth_and_share_their_parts_among_forty(monkeypatch):
+    true, parts = np.geomspace(1e-6, 5, 200), set()
     X = np.column_stack([true, np.full(200, 3.0)])
 
     def within(self, rows, reach, norm, box):
-        efforts.add(self.effort)
+        parts.add(self.max_parts)
         low, high = np.maximum(rows - reach, box[0]), np.minimum(rows + reach, box[1])
         down, up = rows[:, 0] - low[:, 0], high[:, 0] - rows[:, 0]
         return (up <= rows[:, 0]) & (down >= up * 0.99) & (low[:, 1] >= 1) & (high[:, 1] <= 9)
@@ -105,7 +105,7 @@ def test_radii_of_trees_are_found_to_a_billionth_and_share_their_effort_among_fo
     found = OfTrees(stump([5.0]), 41).radius(X, np.array([[0.5, 1.0]]), "linf", box)
     assert (found <= true / 0.5 * (1 + UNIT)).all()
     assert (found >= true / 0.5 * (1 - 1.001e-9)).all()
-    assert efforts == {2}
+    assert parts == {2}
     still = OfTrees(stump([5.0]), 0).radius(X[:1], np.array([[0.0, 1.0]]), "linf", (X[:1], X[:1]))
     assert still.tolist() == [np.inf]
     assert 1 + sum_error(0) == OUTWARD
@@ -213,11 +213,11 @@ def test_of_three_classes_each_rival_counts_and_a_lead_of_0_is_none(monkeypatch)
     assert not leads.holds(replace(none, second=Picked(second)), x, attacker, np.array([0]), eps).any()
 
 
-@pytest.mark.parametrize("effort", [0, 3])
-def test_a_box_in_which_the_lead_stays_is_proven_as_far_as_one_likes(effort):
+@pytest.mark.parametrize("max_parts", [0, 3])
+def test_a_box_in_which_the_lead_stays_is_proven_as_far_as_one_likes(max_parts):
     model = model_of(Laplacian(1.0), [[0.0]], [1.0], bias=-0.5)
     x = np.array([[0.1]])
-    assert certified_radius(model, x, bounds=(-0.5, 0.5), effort=effort, norm="linf").linf.tolist() == [np.inf]
+    assert certified_radius(model, x, bounds=(-0.5, 0.5), max_parts=max_parts, norm="linf").linf.tolist() == [np.inf]
     leads = leads_of(model, 1)
     attacker = leads.attacker(x, "linf", (np.full((1, 1), -0.5), np.full((1, 1), 0.5)))
     cover = _cover(x, attacker)
@@ -235,7 +235,7 @@ def test_a_ball_covers_a_box_from_its_farthest_corner_on(norm, far):
     assert _cover(np.zeros((2, 1)), Attacker(norm, np.ones(1))).tolist() == [np.inf, np.inf]
 
 
-def test_branching_shares_its_effort_among_rivals_and_a_few_tries(monkeypatch):
+def test_branching_shares_its_parts_among_a_few_tries(monkeypatch):
     from buttress.certificates import leads as module
 
     asked = []
@@ -248,8 +248,8 @@ def test_branching_shares_its_effort_among_rivals_and_a_few_tries(monkeypatch):
     x, leads = np.array([[0.1, 0.0]]), leads_of(model_of(RBF(0.5), [[0.0, 0.0], [1.0, 0.0]], [2.0, -1.0]), 2)
     attacker = leads.attacker(x, "l2", None, np.array([2.0, 0.5]))
     rivals = leads.rivals(x, attacker.scale)
-    assert 0.99 <= leads.branched(x, rivals * 2, attacker, np.array([0.25]), 49)[0] <= 1
-    assert set(asked) == {1 + 25 // 4}
+    assert 0.99 <= leads.branched(x, rivals * 2, attacker, np.array([0.25]), 27)[0] <= 1
+    assert set(asked) == {1 + 27 // 4}  # of each rival
     assert len(asked) < 30
     asked.clear()
     rivals[0].margin[:] = 0
@@ -257,8 +257,8 @@ def test_branching_shares_its_effort_among_rivals_and_a_few_tries(monkeypatch):
     assert asked == []
 
 
-@pytest.mark.parametrize("effort", [0, 9])
-def test_a_row_is_proven_with_effort_where_lines_do_not(monkeypatch, effort):
+@pytest.mark.parametrize("max_parts", [0, 9])
+def test_a_row_is_proven_by_parts_where_lines_do_not(monkeypatch, max_parts):
     from buttress.certificates import leads as module
 
     leads, x = leads_of(model_of(RBF(0.5), [[0.0], [1.0]], [2.0, -1.0]), 1), np.array([[0.1], [0.2]])
@@ -267,8 +267,8 @@ def test_a_row_is_proven_with_effort_where_lines_do_not(monkeypatch, effort):
     asked = []
     monkeypatch.setattr(module, "prove", lambda lead, region, most: asked.append(most) or region.anchor[0, 0] < 0.15)
     rival = replace(rivals[0], falls=None, second=None)
-    assert leads.within(x, [rival, rival], attacker, np.ones(2), effort).tolist() == [effort > 0, False]
-    assert asked == [effort] * (3 if effort else 0)  # a row that one rival takes is asked about no other
+    assert leads.within(x, [rival, rival], attacker, np.ones(2), max_parts).tolist() == [max_parts > 0, False]
+    assert asked == [max_parts] * (3 if max_parts else 0)  # a row that one rival takes is asked about no other
 
 
 def test_a_row_without_a_margin_is_proven_by_nothing():

@@ -94,13 +94,13 @@ def test_a_row_has_the_same_proofs_alone_as_among_others_in_any_order(name):
     together = certificates.certified_radius(model, rows, scale=scale)
     assert (together.linf > 0).mean() > 0.6
     eps = np.median(together.linf) * scale[None]
-    within = certificates.certified_within(model, rows, eps=eps, effort=0)
+    within = certificates.certified_within(model, rows, eps=eps, max_parts=0)
     assert 0 < within.mean() < 1
     for order in ([7], [2], np.random.default_rng(0).permutation(len(rows))):
         again = certificates.certified_radius(model, rows[order], scale=scale)
         np.testing.assert_array_equal(again.linf, together.linf[order])
         np.testing.assert_array_equal(again.l2, together.l2[order])
-        proven = certificates.certified_within(model, rows[order], eps=eps, effort=0)
+        proven = certificates.certified_within(model, rows[order], eps=eps, max_parts=0)
         np.testing.assert_array_equal(proven, within[order])
 
 

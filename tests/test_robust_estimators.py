@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, RobustScaler, scale
 from sklearn.svm import SVC
 
 from buttress import (
+    SVDD,
     KernelClassifier,
     KernelRegressor,
     KernelScaleWarning,
@@ -308,6 +309,12 @@ def test_impossible_contamination_is_explained(model, value, message):
     X, y = moons(20)
     with pytest.raises(ValueError, match=message):
         clone(model).set_params(contamination=value).fit(X, y)
+
+
+def test_gamma_auto_is_one_over_the_columns_as_in_scikit_learn():
+    X, y = moons(60)
+    for model in (RobustKernelClassifier(gamma="auto"), RobustKernelRegressor(gamma="auto"), SVDD(gamma="auto")):
+        assert repr(model.fit(X, y).expansion_.kernel) == "RBF(gamma=0.5)"
 
 
 def test_other_bad_input_is_refused():

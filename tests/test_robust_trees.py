@@ -117,7 +117,7 @@ def test_no_attack_breaks_what_is_proven(seed):
         assert proven.any()
         assert not (proven & info.success).any()
         radius = certificates.certified_radius(model, X[judged]).linf
-        without = certificates.certified_within(model, X[judged], eps=0.2, effort=0)
+        without = certificates.certified_within(model, X[judged], eps=0.2, max_parts=0)
         assert ((radius >= 0.2) == without).all()
         assert (without <= proven).all()
         rng = np.random.default_rng(seed)

@@ -117,9 +117,9 @@ def test_a_negative_weight_is_refused():
 
 
 COUNTING = [  # those that take whole numbers only
-    SeverRegressor(), SeverRegressor(Ridge(), tolerance=4.0, random_state=0), SeverRegressor(Ridge(), kernel="linear"),
-    SeverClassifier(), SeverClassifier(LogisticRegression(), balanced=False), CRR(), TrimmedLikelihoodRegressor(),
-    TrimmedLikelihoodClassifier(), RobustLinearRegressor(random_state=0),
+    SeverRegressor(), SeverRegressor(Ridge(), variance_ratio=4.0, random_state=0),
+    SeverRegressor(Ridge(), kernel="linear"), SeverClassifier(), SeverClassifier(LogisticRegression(), balanced=False),
+    CRR(), TrimmedLikelihoodRegressor(), TrimmedLikelihoodClassifier(), RobustLinearRegressor(random_state=0),
     RobustLinearRegressor(contamination=0.2, fit_intercept=False, random_state=0),
     RobustKernelRegressor(random_state=0), RobustKernelRegressor(n_landmarks=20, random_state=0),
     RobustKernelClassifier(random_state=0), RobustKernelClassifier(n_landmarks=20, contamination=0.1, random_state=0),

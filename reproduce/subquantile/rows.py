@@ -93,7 +93,7 @@ def sever(t: Trial) -> SeverRegressor:
 
 def sever_linear(t: Trial) -> SeverRegressor:
     base = Ridge(alpha=2.0, fit_intercept=False)
-    return SeverRegressor(base, kernel="linear", contamination=t.rate, share=t.rate / 4, n_rounds=8).fit(t.X, t.y)
+    return SeverRegressor(base, kernel="linear", contamination=t.rate, drop_share=t.rate / 4, n_rounds=8).fit(t.X, t.y)
 
 
 def ransac(t: Trial) -> RANSACRegressor:

@@ -75,7 +75,7 @@ class AttackedPlane(
         Attribute("dual_gap_", "real", "one or n_scores",
                   "Upper bound of how far it is above the optimum. Proven in floating point."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
-        Attribute("n_iter_", "count", meaning="Interior-point steps, plus one, of all classes together."),
+        Attribute("n_iter_", "count", meaning="Interior-point steps of all classes together, at least 1."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
 
     C: float = 1.0
@@ -139,7 +139,7 @@ class AttackedPlane(
             lambda rows: HeldOut(asked(rows)[counted.group], codes[counted.group], given[used], n_classes, row=used,
                                  given=len(given)), X)
         self.converged_ = all(fit.outcome.converged for fit in fits)
-        self.n_iter_ = sum(fit.outcome.n_iter + 1 for fit in fits)
+        self.n_iter_ = max(1, sum(fit.outcome.n_iter for fit in fits))
         self.history_ = fits[-1].outcome.history
         self._warn(X, codes, weight)
         return self

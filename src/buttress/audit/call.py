@@ -22,8 +22,8 @@ from buttress.audit.measuring.measurement import measure, seconds_of
 from buttress.audit.measuring.split_table import split_table
 from buttress.audit.options import Options
 from buttress.audit.reading.source import kind_of_frame, labels_of
-from buttress.audit.reading.split import set_apart, with_rows_to_test
-from buttress.audit.reading.table import DataTable, columns_of, make_table
+from buttress.audit.reading.split import set_apart, table_to_test
+from buttress.audit.reading.table import DataTable, columns_of
 from buttress.audit.result import AuditResult
 from buttress.threats import ThreatModel
 
@@ -46,6 +46,7 @@ def audit(
     checks: Sequence[Check] = (),
     ignore: Sequence[str] = (),
     against: ArrayLike | Frame | None = None,
+    drop: Sequence[str] = (),
     groups: str | None = None,
     time: str | None = None,
     test: tuple[ArrayLike | Frame, ArrayLike] | None = None,
@@ -91,6 +92,8 @@ def audit(
     against : array or frame or None
         Newer rows with the columns of X, and perhaps one called ``target_name``: the result then says which columns
         drifted, which rows are novel, and whether a model of (X, y) can be trusted on them.
+    drop : sequence of str
+        Columns of X that are no features, such as a number of the row.
     groups : str or None
         The column of X (x0, x1, ... of an array) whose equal entries belong together, such as the patient. Groups stay
         whole in every split, and intervals are over groups. The column is then not a feature.
@@ -133,27 +136,24 @@ def audit(
     started = monotonic()
     options = Options(task=task, eps=eps, effort=effort, max_time=max_time, rows=rows, seed=random_state,
                       ignore=tuple(ignore), swaps=swaps, groups=groups, time=time, metric=metric,
-                      threat=threat)  # checked before the data are read
-    table, settled = _table(X, y, test, target_name, task)
+                      threat=threat, drop=tuple(drop))  # checked before the data are read
+    table, settled = _table(X, y, test, target_name, options)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
     return audit_table(estimator, table, settled, options, report, started, checks, newer, checkpoint)
 
 
 def _table(
-    X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, target_name: str, task: str
+    X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, name: str, options: Options
 ) -> tuple[DataTable, str]:
     """Return the checked table, with the rows to test on below the others, and its task."""
-    columns, labels, to_test = columns_of(X), labels_of(X, y), None
+    columns, labels, more = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
-    target: object = y
     if test is not None:
         _check_lengths(*test)
-        more = labels_of(*test)
-        labels = None if labels is None or more is None else np.concatenate([labels, more])
-        columns, target, to_test = with_rows_to_test(
-            columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name)
-    table, settled = make_table(columns, target, target_name, task, labels)
-    table.to_test = None if to_test is None else to_test[table.places]
+        below = labels_of(*test)
+        labels = None if labels is None or below is None else np.concatenate([labels, below])
+        more = {**columns_of(test[0]), name: test[1]}
+    table, settled = table_to_test(columns, y, name, options.task, more, labels, options.drop)
     table.origin = "", kind_of_frame(X)
     return table, settled
 

@@ -2,7 +2,7 @@
 
 Every row gets the best of several bounds on how far its lead over each rival can fall: by the norm, the value and the
 gradient in the kernel's space (``norm_bound``), by lines below every kernel value (``relaxation``), by a Taylor series
-(``second_order``), and with ``effort`` by halving the region until each part is proven (``branch``), by parabolas too.
+(``second_order``), and with ``max_parts`` by halving the region until all is proven (``branch``), by parabolas too.
 
 Examples
 --------
@@ -79,7 +79,7 @@ def certified_radius(
     X: MatrixLike,
     *,
     bounds: BoundsLike | None = None,
-    effort: int = 0,
+    max_parts: int = 0,
     norm: str | None = None,
     scale: ArrayLike | None = None,
 ) -> CertifiedRadius:
@@ -97,10 +97,10 @@ def certified_radius(
     X : array of shape (n, d)
     bounds : (low, high) or None
         Box of allowed inputs, as for the attacks: numbers, or arrays that broadcast to X. It must contain X.
-    effort : int
-        Parts of the region that branch and bound searches for each row and norm, at four of the radii that it tries.
-        More parts give larger radii; this is useful with few columns. A thousand take .1 s with 100 centres and 2
-        columns, 2 s with 30. For trees each of 40 radii gets a fortieth, rounded up.
+    max_parts : int, default=0
+        Parts of the region that branch and bound searches for each row, rival and norm, shared by the radii that it
+        tries: 4, of trees 40. More give larger radii, with few columns above all. 0 is without branch and bound, and
+        much faster. :func:`certified_within` can afford it by default: it tries one radius, in one norm.
     norm : {"l2", "linf"} or None
         Compute radii in this norm only. The other radii then follow from |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
     scale : array of shape (d,) or (1, d), or None
@@ -127,9 +127,9 @@ def certified_radius(
     >>> certificates.certified_radius(model, X)
     CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
     """
-    check_count("effort", effort, 0)
+    check_count("max_parts", max_parts, 0)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
-    proofs, data = _proofs(model, X, effort)
+    proofs, data = _proofs(model, X, max_parts)
     columns, found = _units("scale", scale, data), {name: np.zeros(len(data)) for name in NORMS}
     if not isinstance(proofs, Leads):
         held = _whole_box(bounds, data)
@@ -146,7 +146,7 @@ def certified_radius(
             radius = leads.radii(part, rivals, attacker)
             if box is not None:
                 radius = _without_box(leads, part, rivals, attacker, radius)
-            found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
+            found[name][rows] = radius if max_parts == 0 else leads.branched(part, rivals, attacker, radius, max_parts)
     return _radii_of_both(found["l2"], found["linf"], data.shape[1])
 
 
@@ -163,7 +163,7 @@ def certified_within(
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     threat: ThreatModel | None = None,
-    effort: int = 100,
+    max_parts: int = 100,
 ) -> NDArray[np.bool_]:
     """Return for which rows of X no input within ``eps`` changes the prediction. This is cheaper than radii.
 
@@ -179,10 +179,8 @@ def certified_within(
         What may be done to each column, instead of eps, norm and bounds. Every way to swap categories is proven in the
         ball of the numbers, up to 10,000 ways; with more, a warning says that not all were tried. Moves in steps are
         proven as if any move were allowed.
-    effort : int
-        Parts of the region that branch and bound searches, for each rival and each row that is not proven without it;
-        all ways to swap share them. It gives up early if halving gains little, as with many columns. 0 is without
-        branch and bound, and much faster.
+    max_parts : int, default=100
+        As in :func:`certified_radius`, for rows that are not proven without; all ways to swap share them.
 
     Returns
     -------
@@ -198,18 +196,18 @@ def certified_within(
     array([ True,  True])
     """
     check_threat(eps, norm, bounds, threat)
-    check_count("effort", effort, 0)
+    check_count("max_parts", max_parts, 0)
     if threat is not None:
-        return _under_threat(model, X, threat, effort)
+        return _under_threat(model, X, threat, max_parts)
     check_option("norm", norm, (*NORMS, "l1"))
-    proofs, data = _proofs(model, X, effort)
+    proofs, data = _proofs(model, X, max_parts)
     scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)  # type: ignore[arg-type]
     columns, radius = _units("eps", scale, data), _radii(eps, data)
     if not isinstance(proofs, Leads):
         return proofs.within(data, radius[:, None] * columns, norm, _whole_box(bounds, data))
     box, units = _held(bounds, columns, data)
     norm = "l2" if norm == "l1" and not proofs.linear else norm
-    return _proven(proofs, data, proofs.attacker(data, norm, box, units), radius, effort)
+    return _proven(proofs, data, proofs.attacker(data, norm, box, units), radius, max_parts)
 
 
 def _units(name: str, given: ArrayLike | None, X: Array) -> Array:
@@ -227,27 +225,27 @@ def _radii(eps: ArrayLike | None, X: Array) -> Array:
     return np.broadcast_to(radius, len(X))
 
 
-def _proven(leads: Leads, data: Array, attacker: Attacker, radius: Array, effort: int) -> NDArray[np.bool_]:
-    """Say which rows are proven to keep their prediction within radii (n,), with branch and bound where effort > 0."""
+def _proven(leads: Leads, data: Array, attacker: Attacker, radius: Array, max_parts: int) -> NDArray[np.bool_]:
+    """Say which rows are proven to keep their prediction within radii (n,), from ``max_parts`` parts of each region."""
     proven = np.zeros(len(data), dtype=bool)
     for rows in _blocks(leads, len(data)):
         part, own = data[rows], attacker[rows]
-        proven[rows] = leads.within(part, leads.rivals(part, own.scale), own, radius[rows], effort)
+        proven[rows] = leads.within(part, leads.rivals(part, own.scale), own, radius[rows], max_parts)
     return proven
 
 
-def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, effort: int) -> NDArray[np.bool_]:
+def _under_threat(model: Scorable, X: MatrixLike, threat: ThreatModel, max_parts: int) -> NDArray[np.bool_]:
     """Say which rows are proven under a threat."""
     moves = read_threat(threat, _rows(model, X)[0], X)
-    effort = -(-effort // moves.count())
-    proofs, data = _proofs(model, X, effort)
+    max_parts = -(-max_parts // moves.count())
+    proofs, data = _proofs(model, X, max_parts)
     if not isinstance(proofs, Leads):
         return proven_under(proofs.classes, proofs.within, data, moves)
     leads, score = proofs, proofs.score
 
     def within(rows: Array, reach: Array, norm: str, box: tuple[Array, Array]) -> Mask:
         radius = np.broadcast_to(reach.any(axis=1) * 1.0, len(rows))
-        return _proven(leads, rows, leads.attacker(rows, norm, box, _measured(reach)), radius, effort)
+        return _proven(leads, rows, leads.attacker(rows, norm, box, _measured(reach)), radius, max_parts)
 
     return proven_under(lambda rows: winners(score(rows), score.contrasts), within, data, moves)
 
@@ -296,7 +294,7 @@ def _rows(model: Scorable, X: MatrixLike) -> tuple[Array, str]:
     return rows.astype(np.float64, copy=False), "float32" if np.dtype(np.float32) in kinds else "float64"
 
 
-def _proofs(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chained | Leads, Array]:
+def _proofs(model: Scorable, X: MatrixLike, max_parts: int) -> tuple[OfTrees | Chained | Leads, Array]:
     """Return what proves a model: trees, leads of a kernel expansion, or else its steps; and the rows in float64."""
     (rows, real), classifier = _rows(model, X), as_classifier(model)
     forest = read_forest(classifier, rows)
@@ -304,7 +302,7 @@ def _proofs(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chai
         raise ValueError(f"X must be of float64 where trees stand behind a scaler, which scales {real} rows in "
                          "that type: some fall to the other side of a threshold. Use X.astype(float), in predict too.")
     if forest is not None:
-        return OfTrees(forest, effort), rows
+        return OfTrees(forest, max_parts), rows
     score = read_scores(classifier)
     if score is not None:
         return Leads(score, rows.shape[1], real), rows
@@ -315,13 +313,13 @@ def _proofs(model: Scorable, X: MatrixLike, effort: int) -> tuple[OfTrees | Chai
             f"this package, SVC, a linear classifier, also behind scalers or Nystroem), or a {TREES}.")
     real = "float32" if in_single(classifier) else real
     leads = None if steps.kernel is None else cache(partial(Leads, steps.kernel, real=real))
-    return Chained(steps, real, None if leads is None else partial(_in_boxes, leads, effort)), rows
+    return Chained(steps, real, None if leads is None else partial(_in_boxes, leads, max_parts)), rows
 
 
-def _in_boxes(leads_of: Callable[[int], Leads], effort: int, centre: Array, low: Array, high: Array) -> Mask:
+def _in_boxes(leads_of: Callable[[int], Leads], max_parts: int, centre: Array, low: Array, high: Array) -> Mask:
     """Say which rows a kernel machine keeps in their class in boxes, each row measured in the halves of its own."""
     leads, half = leads_of(centre.shape[1]), np.maximum(high - centre, centre - low) * OUTWARD
-    return _proven(leads, centre, leads.attacker(centre, "linf", (low, high), half), np.ones(len(centre)), effort)
+    return _proven(leads, centre, leads.attacker(centre, "linf", (low, high), half), np.ones(len(centre)), max_parts)
 
 
 def _whole_box(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ from buttress.features.fourier import Scores
 from buttress.kernels import RBF, Kernel, Polynomial
 from buttress.scores import ScoreFunction
 
-TRIES = 4  # radii that share the parts of a row, about: some fail after a few parts
+TRIES = 4  # radii that share the parts of a rival, about: some fail after a few parts
 NEAR = 0.01  # share by which a radius from branch and bound may fall short
 
 
@@ -132,9 +132,9 @@ class Leads:
         return radius
 
     def within(
-        self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: int = 0
+        self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, max_parts: int = 0
     ) -> Mask:
-        """Say which rows of X are proven to keep their prediction within eps (n,), with ``effort`` parts a rival."""
+        """Say which rows of X are proven to keep their prediction within eps (n,), from ``max_parts`` parts a rival."""
         Z, standing = self.score.inner(X), np.ones(len(X), dtype=bool)
         for rival in rivals:
             proven = np.zeros(len(X), dtype=bool)
@@ -144,16 +144,16 @@ class Leads:
             rest = np.flatnonzero(standing & ~proven)
             if len(rest):
                 proven[rest] = self.holds(rival, Z, attacker, rest, eps[rest])
-            if effort > 0 and rival.lead is not None:
+            if max_parts > 0 and rival.lead is not None:
                 left = np.flatnonzero(standing & ~proven & (rival.margin > 0)).tolist()
-                proven[left] = [_branched(rival.lead, Z, attacker, row, eps[row], effort) for row in left]
+                proven[left] = [_branched(rival.lead, Z, attacker, row, eps[row], max_parts) for row in left]
             standing &= proven
         return standing
 
-    def branched(self, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array, effort: int) -> Array:
-        """Return larger radii where branch and bound proves them: of each tried a share of ``effort`` parts is seen."""
+    def branched(self, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array, max_parts: int) -> Array:
+        """Return larger radii where branch and bound proves them: each that is tried gets a share of ``max_parts``."""
         Z, found = self.score.inner(X), radius.copy()
-        cover, share = _cover(Z, attacker), 1 + -(-effort // len(rivals)) // TRIES
+        cover, share = _cover(Z, attacker), 1 + max_parts // TRIES
         for row in np.flatnonzero(np.isfinite(radius)).tolist():
             def holds(rows: Rows, eps: Array, row: int = row) -> Mask:
                 return np.array([all(rival.lead is not None and rival.margin[row] > 0

@@ -1,7 +1,7 @@
 """Proofs of trees, and of pipelines and networks from the bounds of their steps; both beside swaps of categories.
 
 Of trees: each gives a row the worst of the leaves that its box reaches. The sum of these is at most the least lead, and
-is it for one tree. Effort searches parts of the box; ``attacks.exact`` settles what is left open.
+is it for one tree. Branch and bound searches parts of the box; ``attacks.exact`` settles what is left open.
 
 Swaps: each way to swap a row is proven in the ball of its numbers. First all swaps at once are taken as moves of a box
 that holds them, which proves some rows. For the others every way is proven by itself, where there are at most
@@ -87,10 +87,10 @@ CLOSE = 1e-9  # share by which a radius may fall short
 
 @dataclass(frozen=True)
 class OfTrees:
-    """The proofs of a sum of trees, from ``effort`` parts of each box, a rival; a ball's are by the box around it."""
+    """The proofs of a sum of trees, from ``max_parts`` of each box, a rival; a ball's are by the box around it."""
 
     forest: Forest
-    effort: int
+    max_parts: int
 
     def classes(self, X: Array) -> Rows:
         """Return the class of each row."""
@@ -103,16 +103,16 @@ class OfTrees:
         for code in np.unique(codes):
             rows = np.flatnonzero(codes == code)
             for contrast in self.forest.contrasts[code]:
-                found = self.forest.searched(low[rows], high[rows], contrast, 1 + self.effort)
+                found = self.forest.searched(low[rows], high[rows], contrast, 1 + self.max_parts)
                 proven[rows] &= found.bound > self.forest.rounding(contrast)
         return proven
 
     def radius(self, X: Array, scale: Array, norm: str, box: tuple[Array, Array]) -> Array:
         """Return radii (n,) in multiples of ``scale`` (1, d) within which rows are proven; inf where always.
 
-        Each radius that is tried gets a fortieth of the effort: some 40 are.
+        Each radius that is tried gets a fortieth of the parts: some 40 are.
         """
-        part = OfTrees(self.forest, -(-self.effort // RADII))
+        part = OfTrees(self.forest, -(-self.max_parts // RADII))
 
         def holds(rows: Rows, radius: Array) -> Mask:
             return part.within(X[rows], radius[:, None] * scale * OUTWARD, norm, (box[0][rows], box[1][rows]))

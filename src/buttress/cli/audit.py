@@ -105,10 +105,7 @@ def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
     drawn: "Sample | None" = None, drop: Sequence[str] = (),
 ) -> tuple["DataTable", str, "EntityFeatures | None"]:
-    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn.
-
-    Columns to ``drop`` are no features.
-    """
+    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn."""
     if drawn is not None:
         return drawn.table, drawn.task, None
     if is_join(data):
@@ -116,23 +113,10 @@ def read_table(
 
         return read_entities(data, target, task)
     from buttress.audit.reading.source import kind_of, load, read_file
-    from buttress.audit.reading.table import check_named, make_table
+    from buttress.audit.reading.split import table_to_test
 
-    columns, y, name = load(data, target, file_format)
-    for column in drop:
-        check_named(column, columns, "--drop")
-    every = columns
-    columns = {column: values for column, values in columns.items() if column not in drop}
-    to_test = None
-    if test is not None:
-        from buttress.audit.reading.split import with_rows_to_test
-
-        columns, y, to_test = with_rows_to_test(columns, y, read_file(str(test), None), name)
-    table, settled = make_table(columns, y, name, task)
-    if to_test is None:
-        table.given = every  # the keys of rows are made of all columns of the file
-    else:
-        table.to_test = to_test[table.places]
+    more = None if test is None else read_file(str(test), None)
+    table, settled = table_to_test(*load(data, target, file_format), task, more, drop=drop)
     table.origin = data, str(kind_of(data, file_format))
     return table, settled, None
 

@@ -72,7 +72,8 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
     if not isinstance(gamma, str):
         return check_number("gamma", gamma, 0, fix="Use a positive number, 'scale' or 'auto'.")
     if gamma not in ("scale", "auto"):
-        raise ValueError(f"gamma must be a positive number, 'scale' or 'auto'. Got {gamma!r}.")
+        raise ValueError(f"gamma must be a positive number, 'scale' or 'auto' (or 'loo' of SVC, 'neighbors' of SVDD, "
+                         f"'multiscale' of RobustKernelClassifier and Regressor). Got {gamma!r}.")
     if X is None:
         raise ValueError(f"gamma={gamma!r} needs data. Give a number.")
     if gamma == "auto":

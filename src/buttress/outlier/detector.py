@@ -66,7 +66,7 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
     nu: float = 0.9
     contamination: float | str | None = "auto"
     degree: float = 3
-    gamma: float | str = "auto"
+    gamma: float | str = "neighbors"
     coef0: float = 0.0
     tol: float = 1e-3
     indefinite: str = "warn"

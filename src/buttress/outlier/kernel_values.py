@@ -60,17 +60,17 @@ def kernel_of_width(
     kernel: KernelLike, *, gamma: float | str, degree: float, coef0: float, X: Array, weight: Array,
     near: Callable[[], float],
 ) -> Kernel:
-    """Return the kernel of an estimator's parameters; ``gamma="auto"`` makes a named one as wide as rows are apart.
+    """Return the kernel of parameters; ``gamma="neighbors"`` makes a named one as wide as neighbours are apart.
 
     Its squared distances are then in units of ``near()``, see :func:`near_distance2`. Kernels that are no function of
     a distance have ``gamma="scale"`` instead.
     """
-    if not (isinstance(kernel, str) and gamma == "auto"):
+    if not (isinstance(kernel, str) and gamma == "neighbors"):
         return as_kernel(kernel, gamma=gamma, degree=degree, coef0=coef0, X=X, sample_weight=weight)
     unit = as_kernel(kernel, gamma=1.0, degree=degree, coef0=coef0)
     if not isinstance(unit, Radial):
         return as_kernel(kernel, gamma="scale", degree=degree, coef0=coef0, X=X, sample_weight=weight)
-    narrow = 1 / held_square(near(), "gamma='auto'")
+    narrow = 1 / held_square(near(), "gamma='neighbors'")
     return unit.stretched(narrow) if isinstance(unit, Scaled) else as_kernel(kernel, gamma=narrow)
 
 

@@ -57,7 +57,7 @@ class SVDD(BallDetector):
         outside, by scores that each of them had a part in; new rows like them are outside more often. None is the
         radius of the ball.
     degree, gamma, coef0
-        Parameters of a kernel given by name, as in scikit-learn. ``gamma="auto"``, the default, is 1 / m for rbf, with
+        Parameters of a kernel given by name, as in scikit-learn. ``gamma="neighbors"``, the default, is 1 / m for rbf,
         m the median squared distance from a row to the third nearest of the different rows, and as wide for the other
         functions of a distance; the rest have ``"scale"``. Scale the columns first: the distance treats them alike.
     tol : float, default=1e-3
@@ -75,7 +75,7 @@ class SVDD(BallDetector):
     max_time : float or None
         Most seconds. If they end before a ball of all rows is known, the model is fitted to 500 rows: the others have
         weight 0, and ``dual_gap_`` is NaN. If they end before the gap is proven, ``proof_`` says so. Checks,
-        ``gamma="auto"`` and a correction by ``indefinite`` run before the limit applies.
+        ``gamma="neighbors"`` and a correction by ``indefinite`` run before the limit applies.
     progress : bool, default=False
         Show a progress line.
 
@@ -103,7 +103,7 @@ class SVDD(BallDetector):
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
         Attribute("n_iter_", "count", meaning="Pair updates."),
-        Attribute("history_", "history", meaning="After each block."))
+        Attribute("history_", "history", meaning="After each block, in the solver's own scaling."))
 
     kernel: KernelLike = "rbf"
 

@@ -128,7 +128,7 @@ def several_widths(X: Any) -> Kernel:
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
     """
-    length = held_square(_ordinary_length(X), "gamma='auto'")
+    length = held_square(_ordinary_length(X), "gamma='multiscale'")
     return MultiscaleRBF([width / length for width in DESIGN.widths])
 
 

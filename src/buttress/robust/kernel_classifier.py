@@ -49,10 +49,10 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         Ridge, > 0. ``"auto"`` chooses it by the leave-one-out likelihood of the labels; on landmark features by that of
         a held-out fifth of the rows.
     kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
-        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``. If
-        rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared lengths
-        replaces d.
+        As in :class:`buttress.SVC`; gamma is a number, ``"auto"`` or ``"multiscale"``, the default: for the RBF kernel
+        the mean of four, with gamma 1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with
+        ``sklearn.preprocessing.RobustScaler``. If rows are much shorter than that (pixels in [0, 1], counts of words),
+        the median of their squared lengths replaces d.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks. ``"auto"`` is exact up to 3,000 rows, and 1,000 landmarks above; with ``max_time`` there are
         fewer if time is short, about sqrt(max_time / (2e-9 n)) for n rows.

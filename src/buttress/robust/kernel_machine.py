@@ -14,7 +14,8 @@ from buttress._predicting import sparse_or_dense
 from buttress._state import Attribute, State
 from buttress._types import Labels, RandomStateLike, VectorLike
 from buttress._weights import repeated_rows
-from buttress.kernels import Kernel, KernelLike, fitted_kernel, is_precomputed
+from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed
+from buttress.kernels.choose import fitting
 from buttress.robust.batches import batched_table
 from buttress.robust.design import several_widths, warn_of_near_copies
 from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
@@ -31,7 +32,7 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
     alpha: float | str = "auto"
     kernel: KernelLike = "rbf"
     degree: float = 3
-    gamma: float | str = "auto"
+    gamma: float | str = "multiscale"
     coef0: float = 0.0
     n_landmarks: int | str = "auto"
     max_time: float | None = None
@@ -102,16 +103,18 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
         check_contamination_or_auto(self.contamination)
         if self.alpha != "auto":
             check_number("alpha", self.alpha, 0)
-        if isinstance(self.gamma, str) and self.gamma == "scale":
-            raise ValueError("gamma must be a positive number or 'auto' here. Got 'scale', which is one over the "
-                             "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
+        if isinstance(self.gamma, str) and self.gamma not in ("auto", "multiscale"):
+            raise ValueError(f"gamma must be a positive number, 'auto' or 'multiscale' here. Got {self.gamma!r}. "
+                             "('scale' is one over the variance of X, which corrupt rows move: use RobustScaler.)")
         check_limits(None, self.max_time)
         return SharedBudget(self.max_time, progress=self.progress, name=type(self).__name__)
 
     def _kernel_of(self, X: Any) -> Kernel:
-        """Return the kernel for the rows X; if neither it nor gamma was chosen, an RBF kernel of several widths."""
-        chosen = not isinstance(self.kernel, str) or self.kernel != "rbf" or self.gamma != "auto"
-        return fitted_kernel(self, X) if chosen else several_widths(X)
+        """Return the kernel for the rows X; with ``gamma="multiscale"`` "rbf" is one of several widths."""
+        gamma = "auto" if self.gamma == "multiscale" else self.gamma
+        if gamma != self.gamma and isinstance(self.kernel, str) and self.kernel == "rbf":
+            return several_widths(X)
+        return fitting(as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X), X)
 
     @abstractmethod
     def _targets(self, y: Labels) -> Labels:

@@ -52,14 +52,14 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
     alpha : "auto" or float, default="auto"
         Ridge, > 0, in KernelRidge's units. ``"auto"`` chooses it by the leave-one-out error of the good rows.
     kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
-        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``. If
-        rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared lengths
-        replaces d. ``kernel="columns"``, for dense X, is the RBF kernel with a weight for each column, plus a linear
-        kernel. Both are learned by gradient steps on the leave-one-out error of at most 1,000 rows, weighted by g_i.
-        Then the fit is repeated with them (without corrupt rows if the first fit found none), and kept if it makes
-        left-out rows more likely. ``"auto"`` is ``"columns"`` if X is dense and gamma is ``"auto"``, otherwise
-        ``"rbf"``, which takes about half of the time.
+        As in :class:`buttress.SVC`; gamma is a number, ``"auto"`` or ``"multiscale"``, the default: for the RBF kernel
+        the mean of four, with gamma 1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with
+        ``sklearn.preprocessing.RobustScaler``. If rows are much shorter than that (pixels in [0, 1], counts of words),
+        the median of their squared lengths replaces d. ``kernel="columns"``, for dense X, is the RBF kernel with a
+        weight for each column, plus a linear kernel. Both are learned by gradient steps on the leave-one-out error of
+        at most 1,000 rows, weighted by g_i. Then the fit is repeated with them (without corrupt rows if the first fit
+        found none), and kept if it makes left-out rows more likely. ``"auto"`` is ``"columns"`` if X is dense and gamma
+        ``"multiscale"``, otherwise ``"rbf"``, which takes about half of the time.
     n_starts : int, default=6
         Random starts of the search, next to three fixed ones.
     n_landmarks : "auto" or int, default="auto"
@@ -124,10 +124,10 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         if self._named("columns") and issparse(X):
             raise ValueError("kernel='columns' learns a weight a column of dense X. Got a sparse X. Use X.toarray(), "
                              "or kernel='rbf'.")
-        return several_widths(X) if self.gamma == "auto" else as_kernel("rbf", gamma=self.gamma)
+        return several_widths(X) if self.gamma == "multiscale" else as_kernel("rbf", gamma=self.gamma, X=X)
 
     def _learns_columns(self, X: Any) -> bool:
-        return self._named("columns") or (self._named("auto") and self.gamma == "auto" and not issparse(X))
+        return self._named("columns") or (self._named("auto") and self.gamma == "multiscale" and not issparse(X))
 
     def _named(self, *names: str) -> bool:
         return isinstance(self.kernel, str) and self.kernel in names

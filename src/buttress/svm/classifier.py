@@ -137,8 +137,6 @@ class SVC(ExactClassifier):
             return self
         for name in ("C_", "gamma_"):
             self.__dict__.pop(name, None)
-        if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
-            raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
         self._fit(X, y, sample_weight)
         return self
 

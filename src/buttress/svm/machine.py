@@ -60,7 +60,7 @@ OF_MACHINES = (
     Attribute("n_kernel_rows_", "nonnegative", meaning="Computed kernel values, in units of whole kernel rows."),
     Attribute("n_negative_curvature_", "count",
               meaning="Pair updates along which the kernel curved downwards: 0 for a positive definite one."),
-    Attribute("history_", "history", meaning="After each block, of the last problem."),
+    Attribute("history_", "history", meaning="After each block of the last problem; objective: minus the dual's."),
     Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
               meaning="The scores as a function of rows, for attacks."),
     Attribute("_start_size", "count", length="n_rows"),

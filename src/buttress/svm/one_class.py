@@ -93,11 +93,13 @@ class OneClassSVM(Documented, CallbackSupportMixin, OutlierMixin, KernelMachine)
         none = np.zeros(len(used))
         report = task.reporting(none[:, None], [], np.arange(len(used)),
                                 lambda values: best_intercept(-values, none, task.weight, 0.0, qp.total))
-        solution = solve(qp, self._limits(convex=settled.convex, max_time=self.max_time, callback=report))
+        unit = 64 * np.finfo(float).eps
+        size = qp.total * float(np.abs(shared.diagonal).max())  # at least a score
+        solution = solve(qp, self._limits(convex=settled.convex, max_time=self.max_time, callback=report,
+                                          floor=unit * size * qp.total))
         self._take(task, solution.b[:, None], [solution])
-        largest = float(np.abs(shared.diagonal).max())
         # in place, for the expansion holds the same array: rows on the boundary are inside whatever the rounding
-        room = 64 * np.finfo(float).eps * (qp.total * largest + abs(self.intercept_[0]))
+        room = unit * (size + abs(self.intercept_[0]))
         self.intercept_ += room
         rise = SLACK * room * qp.total  # of the objective at most, as rho is smaller by ``room``
         self.primal_objective_ += rise

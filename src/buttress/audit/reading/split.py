@@ -1,6 +1,6 @@
 """Which rows are for training and which are held out, and which of them are drawn when all are too many."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,9 +10,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
-from buttress._types import Mask, NamedColumns, Rows
+from buttress._types import Mask, Rows
 from buttress.audit.reading.entries import as_array, check_there, factorised, texts_of
-from buttress.audit.reading.table import DataTable, given_column, numbers_of, read_as_before
+from buttress.audit.reading.table import DataTable, given_column, make_table, numbers_of, read_as_before
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows
@@ -91,15 +91,22 @@ def _check_sides(table: DataTable, classifies: bool, train: Rows, test: Rows) ->
                          "merge it, or give other groups, times or rows to test on.")
 
 
-def with_rows_to_test(
-    columns: Mapping[str, object], target: object, more: Mapping[str, object], target_name: str
-) -> tuple[NamedColumns, object, NDArray[np.bool_]]:
-    """Return the columns and the target with rows to test on below them, and which rows those are."""
-    check_there((*columns, target_name), more, "The rows to test on", "the others have")
-    below = _joined(target, more[target_name])
-    first = len(as_array(target))
-    added = {name: _added(name, column, more[name]) for name, column in columns.items()}
-    return added, below, np.arange(len(as_array(below))) >= first
+def table_to_test(
+    columns: Mapping[str, object], target: object, name: str, task: str, more: Mapping[str, object] | None = None,
+    labels: NDArray[Any] | None = None, drop: Sequence[str] = (),
+) -> tuple[DataTable, str]:
+    """Return what :func:`make_table` does, with rows ``more`` to test on below; they may lack columns to ``drop``."""
+    if more is None:
+        return make_table(columns, target, name, task, labels, drop)
+    needed = (*(column for column in columns if column not in drop), name)
+    check_there(needed, more, "The rows to test on", "the others have")
+    below, first = _joined(target, more[name]), len(as_array(target))
+    gaps = [None] * (len(as_array(below)) - first)
+    added = {column: _joined(given, more.get(column, gaps)) if column in drop else _added(column, given, more[column])
+             for column, given in columns.items()}
+    table, task = make_table(added, below, name, task, labels, drop)
+    table.to_test = table.places >= first
+    return table, task
 
 
 def _added(name: str, column: object, more: object) -> object:

@@ -4,7 +4,7 @@ Loads scikit-learn only to prepare the features, so that the command refuses unu
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -137,12 +137,15 @@ def columns_of(X: ArrayLike | Frame) -> NamedColumns:
 
 
 def make_table(
-    columns: Mapping[str, object], target: object, target_name: str, task: str, labels: NDArray[Any] | None = None
+    columns: Mapping[str, object], target: object, target_name: str, task: str, labels: NDArray[Any] | None = None,
+    drop: Sequence[str] = (),
 ) -> tuple[DataTable, str]:
     """Sort columns into numbers and categories, drop what cannot be used (each with a note), and settle the task.
 
-    ``labels`` are what rows are called, their numbers by default.
+    ``labels`` are what rows are called, their numbers by default. Columns to ``drop`` are no features.
     """
+    for name in drop:
+        check_named(name, columns, "drop")
     refuse_unread("y", target)
     y = as_array(target)
     if y.ndim != 1:
@@ -163,10 +166,10 @@ def make_table(
         if len(values) != len(present):
             raise ValueError(f"{column_called(name)} has {counted(len(values), 'row')}, the target {target_name!r} has "
                              f"{len(present)}.")
-        if is_index(name, values):
+        if name not in drop and is_index(name, values):
             table.notes.append(f"{column_called(name)}, the index of a frame that was written with it, was dropped.")
             table.indexes[name] = values[present]
-        else:
+        elif name not in drop:
             _place(name, values[present], table)
     if not table.numeric and not table.categorical:
         raise ValueError(f"No usable feature column is left. {' '.join(table.notes)}")

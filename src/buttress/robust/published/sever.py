@@ -65,7 +65,8 @@ from buttress.solvers.run import run
 
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
-renamed = advises(rule="Give tolerance=4.0 for the random rule.",
+renamed = advises(rule="Give variance_ratio=4.0 for the random rule.",
+                  share="It is drop_share.", tolerance="It is variance_ratio.",
                   **dict.fromkeys(("gamma", "degree", "coef0"), "Give a kernel that has it, such as kernels.RBF(0.1)."))
 
 
@@ -82,8 +83,8 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
 
     estimator: Trainable | None = field(default=None, kw_only=False)
     contamination: float = 0.2
-    share: float | None = None
-    tolerance: float | None = None
+    drop_share: float | None = None
+    variance_ratio: float | None = None
     n_rounds: int = 4
     kernel: KernelLike | None = None
     random_state: RandomStateLike = None
@@ -128,15 +129,16 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
     def _filter(self, share: float) -> Callable[[Array], Mask]:
         """Return the filter of scores; ``share`` is dropped each round by default. ValueError for bad parameters."""
         check_count("n_rounds", self.n_rounds)
-        if self.tolerance is None:
-            dropped = share if self.share is None else check_number("share", self.share, 0, 1, closed="left")
+        if self.variance_ratio is None:
+            dropped = share if self.drop_share is None else check_number("drop_share", self.drop_share, 0, 1,
+                                                                         closed="left")
             return lambda tau: without_worst(tau, dropped)
-        tolerance = check_number("tolerance", self.tolerance, 1, closed="left")
-        if self.share is not None:
-            raise ValueError("share is of the rule that drops the same share each round, tolerance of the random one. "
-                             f"Got share={self.share!r} and tolerance={tolerance:g}. Give one of them.")
+        ratio = check_number("variance_ratio", self.variance_ratio, 1, closed="left")
+        if self.drop_share is not None:
+            raise ValueError("drop_share is of the rule that drops the same share each round, variance_ratio of the "
+                             f"random one. Got {self.drop_share!r} and {ratio:g}. Give one of them.")
         rng = check_random_state(self.random_state)
-        return lambda tau: below_random_cut(tau, tolerance, rng)
+        return lambda tau: below_random_cut(tau, ratio, rng)
 
     def _sever(
         self, X: Array, share: float, groups: list[NDArray[np.intp]],
@@ -202,19 +204,19 @@ class SeverRegressor(RegressorMixin, Sever):
         What is fitted, cloned each round.
     contamination : float in [0, 0.5), default=0.2
         Share of the rows that are corrupt, as you estimate it.
-    share : float in [0, 1), default=contamination / 2
+    drop_share : float in [0, 1), default=contamination / 2
         Share of the remaining rows that each round drops (the published code).
-    tolerance : float or None, default=None
-        A number >= 1 in place of ``share``: drop rows with scores above a uniform draw from (0, largest score), and
-        stop once the mean score is at most so many times that of normal gradients with the same median (the published
-        theory, which leaves clean rows nearly alone); 4 is a good choice.
+    variance_ratio : float or None, default=None
+        A number >= 1 in place of ``drop_share``: drop rows with scores above a uniform draw from (0, largest score),
+        and stop once the mean score is at most so many times that of normal gradients with the same median (the
+        published theory, which leaves clean rows nearly alone); 4 is a good choice.
     n_rounds : int, default=4
         Most rounds.
     kernel : str, kernel, function or None, default=None
         The feature space of the gradients, and the kernel of the default estimator, RBF. None takes the kernel of the
         given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
-        For ``tolerance``, and of the default estimator.
+        For ``variance_ratio``, and of the default estimator.
 
     References
     ----------
@@ -274,9 +276,9 @@ class SeverClassifier(ClassifierMixin, Sever):
     ----------
     estimator : classifier, default=KernelClassifier(risk=Mean())
         What is fitted, cloned each round.
-    share : float in [0, 1), default=contamination / n_rounds
+    drop_share : float in [0, 1), default=contamination / n_rounds
         Share of the remaining rows that each round drops.
-    contamination, tolerance, n_rounds, kernel, random_state
+    contamination, variance_ratio, n_rounds, kernel, random_state
         As in :class:`SeverRegressor`.
     balanced : bool, default=True
         Score and drop rows within each class. Otherwise a whole class may be dropped.
@@ -371,13 +373,13 @@ def without_worst(tau: Array, share: float) -> Mask:
     return np.asarray(smallest(-tau, int(share * len(tau))) == 0)
 
 
-def below_random_cut(tau: Array, tolerance: float, rng: np.random.RandomState) -> Mask:
+def below_random_cut(tau: Array, ratio: float, rng: np.random.RandomState) -> Mask:
     """Return the rows with scores below a uniform draw from (0, max tau) (the published theory).
 
-    All rows stay if the mean score is at most ``tolerance`` sigma^2. sigma^2 is the variance of normal gradients
+    All rows stay if the mean score is at most ``ratio`` sigma^2. sigma^2 is the variance of normal gradients
     with this median score: median / 0.4549, the median of chi^2_1.
     """
-    if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / 0.4549364:
+    if len(tau) == 0 or tau.mean() <= ratio * np.median(tau) / 0.4549364:
         return np.ones(len(tau), dtype=bool)
     return np.asarray(tau < rng.uniform(0, tau.max()))
 

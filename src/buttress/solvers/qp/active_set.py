@@ -12,6 +12,7 @@ import scipy.linalg
 from numpy.typing import DTypeLike
 
 from buttress._checks import Array
+from buttress._proof import U
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rounding import CHAIN
 from buttress.gram.rows import KernelRows
@@ -118,7 +119,8 @@ def _rounds(
     """
     n = len(b)
     f = None
-    tiny = 1e-12 * (np.abs(g).max() + np.abs(qp.p).max())  # a KKT violation this small is rounding
+    # a KKT violation this small is rounding, also where K b cancels
+    tiny = max(1e-12 * (np.abs(g).max() + np.abs(qp.p).max()), U * np.abs(qp.rows.diagonal).max() * np.abs(b).sum())
     for _ in range(most):
         if not affords_step(left(), n):
             break

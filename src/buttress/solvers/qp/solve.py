@@ -52,7 +52,7 @@ VARIANCE_ROWS = 500  # rows for the estimate of the variance, of which only the 
 class Limits:
     """Limits and tolerances of a solve: ``gap_tol`` bounds the gap relative to the primal objective.
 
-    ``by_gap`` ends the solve as soon as the gap is that small, whatever the violation.
+    ``by_gap`` ends the solve as soon as the gap is that small, whatever the violation. A gap of ``floor`` will do.
     ``inner`` is that of :func:`buttress.solvers.run.run`: Ctrl-C is passed on to the algorithm outside.
     """
 
@@ -66,6 +66,7 @@ class Limits:
     convex: bool = True
     inner: bool = False
     by_gap: bool = False
+    floor: float = 0.0
 
 
 @dataclass
@@ -178,7 +179,7 @@ def _agreed(limits: Limits, proof: Certificate) -> bool:
 
 def _small_gap(proof: Certificate, limits: Limits) -> bool:
     """Say whether the gap is small enough as computed: what rounding may add to it, no further step takes away."""
-    return proof.seen <= limits.gap_tol * abs(proof.primal) + proof.rounding
+    return proof.seen <= limits.gap_tol * abs(proof.primal) + proof.rounding + limits.floor
 
 
 def _next(
