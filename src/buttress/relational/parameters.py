@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from numpy.random import RandomState
 
 from buttress._checks import check_count, check_limits, check_number, check_option
+from buttress._types import ClassWeight
 from buttress.relational.declare import Join
-from buttress.relational.plan.plan import ClassWeight, Encoding
+from buttress.relational.plan.plan import Encoding
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
