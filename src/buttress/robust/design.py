@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
-from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_count, warn_user
@@ -92,15 +91,6 @@ class Setting:
     def warn_of_scale(self, design: Design) -> None:
         """Warn where the kernel is next to 0, or the same, between most rows."""
         warn_of_scale(self.kernel, self.X, design.points)
-
-
-def fit_setting(estimator: Any, X: Any, *, alike: bool = False) -> Setting:
-    """Return the setting of one fit of a robust kernel estimator to the rows of X."""
-    rng = check_random_state(estimator.random_state)
-    count = estimator.n_landmarks
-    if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
-        count = affordable(X.shape[0], estimator.max_time)
-    return Setting(X, estimator._kernel_of(X), count, rng, alike)
 
 
 def affordable(n: int, seconds: float) -> int | str:

@@ -17,7 +17,7 @@ from buttress._state import Attribute, Later, State
 from buttress._types import Attributes, Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.kernels import Kernel, KernelLike, Radial, as_kernel
-from buttress.robust.design import Design, Regime, Setting, fit_setting, given, several_widths
+from buttress.robust.design import Design, Regime, Setting, given, several_widths
 from buttress.robust.judged import (
     RobustFit,
     enough,
@@ -139,7 +139,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
     def _fit_rows(self, X: Any, y: Labels, budget: SharedBudget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
-        setting = fit_setting(self, X)
+        setting = self._setting(X)
         scaled, middle, unit = scaled_targets(y)
 
         def hear(design: Design) -> None:
