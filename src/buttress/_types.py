@@ -69,13 +69,13 @@ Rng = np.random.RandomState | np.random.Generator
 RandomStateLike = int | np.random.RandomState | np.random.Generator | None
 
 
-Parameters = Callable[..., Attributes]  # what get_params is
+GetParams = Callable[..., Attributes]  # what get_params is
 
 
 class Estimator(Protocol):
     """Anything with scikit-learn's parameters."""
 
-    get_params: Parameters
+    get_params: GetParams
 
 
 class Predictor(Protocol):
@@ -126,7 +126,7 @@ def is_csr(X: DenseOrSparse) -> TypeGuard[csr_matrix]:
     return bool(issparse(X))
 
 
-Report = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
+AuditProgress = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
 
 
 class Served(Protocol):

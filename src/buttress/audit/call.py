@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
-from buttress._types import Frame, Predictor, Report, Supervised
+from buttress._types import AuditProgress, Frame, Predictor, Supervised
 from buttress.audit.against import check_columns, compare
 from buttress.audit.baselines import baselines, check_task, is_fitted, name_of, takes_numbers
 from buttress.audit.conclude import conclude
@@ -52,7 +52,7 @@ def audit(
     metric: str = "auto",
     threat: ThreatModel | None = None,
     checkpoint: str | None = None,
-    report: Report | None = None,
+    report: AuditProgress | None = None,
 ) -> AuditResult:
     """Audit a table: which rows look wrong, how models withstand moved inputs and wrong labels, which model to use.
 
@@ -166,8 +166,8 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 
 def audit_table(
-    estimator: Supervised | Predictor | None, table: DataTable, task: str, options: Options, report: Report | None,
-    started: float, checks: Sequence[Check] = (), newer: Newer | None = None,
+    estimator: Supervised | Predictor | None, table: DataTable, task: str, options: Options,
+    report: AuditProgress | None, started: float, checks: Sequence[Check] = (), newer: Newer | None = None,
     checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:
     """Run the audit on a table; ``max_time`` counts from ``started``.

@@ -21,8 +21,8 @@ import numpy as np
 
 from buttress._checks import Array, check_option, warn_user
 from buttress._state import Attribute, State
-from buttress._types import DenseOrSparse
-from buttress.gram.entries import Index, entries
+from buttress._types import DenseOrSparse, Rows
+from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed, centers
 
 POLICIES = ("warn", "raise", "clip", "flip")
@@ -169,7 +169,7 @@ def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
     return spectral(kernel, X, policy)
 
 
-def settled_on(kernel: Kernel, X: DenseOrSparse, index: Index, policy: str) -> Settled:
+def settled_on(kernel: Kernel, X: DenseOrSparse, index: Rows, policy: str) -> Settled:
     """Return what to solve with on the rows ``index`` of X: rows and columns of a Gram matrix, rows of anything else.
     """
     return settle(kernel, X[np.ix_(index, index)] if isinstance(kernel, Precomputed) else X[index], policy)

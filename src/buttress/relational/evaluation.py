@@ -28,7 +28,7 @@ from buttress.relational.query_checks import (
     Function,
     Functions,
     Inequality,
-    Scores,
+    ScoreTerms,
     check_domain,
     check_eps,
     check_functions,
@@ -151,7 +151,7 @@ def evaluate(
     return _added(rule, [Answer(*below(plan, sums, rule, nodes, threshold, eps)) for nodes in annotations])
 
 
-def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[Array, Array]:
+def score_thresholds(join: Join, scores: ScoreTerms, *, eps: float = 0.1) -> tuple[Array, Array]:
     """Return which scores are reached by 1, 1 + eps, (1 + eps)^2, ... rows of a join: the source's arrays H_k.
 
     H_k is the largest H such that at least (1 + eps)^k rows of the join have sum_j g_j(x_j) >= H.

@@ -18,7 +18,7 @@ from buttress.audit.baselines import GUESSES, NAMES, Yours, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.cells import Cell, has_gradients, has_scores, queries_a_row
-from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.measurement import Cost, Measured, Measurement, Stages
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.threatened import under_threat
 from buttress.audit.moves import AskedModel, on_prepared_rows
@@ -27,7 +27,7 @@ from buttress.checkpoints.journal import Memory
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
 
 
-def _take_inputs(split: SplitTable, measured: Measured) -> Course:
+def _take_inputs(split: SplitTable, measured: Measured) -> Stages:
     eps = split.options.radius
     radii = [share * eps for share in split.plan.radii]
     result = Measured(columns={
@@ -121,7 +121,7 @@ def _under_threat(split: SplitTable, name: str, model: Predictor, share: float, 
 ATTACKED = Measurement("moved inputs", _take_inputs, Cost(7.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
 
 
-def _take_moves(split: SplitTable, measured: Measured) -> Course:
+def _take_moves(split: SplitTable, measured: Measured) -> Stages:
     yours = split.yours
     assert yours is not None
     result = Measured(columns={key: move.says for key, move in yours.moves.items()},

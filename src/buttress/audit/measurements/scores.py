@@ -31,7 +31,7 @@ from buttress.audit.measuring.cells import (
     r2,
 )
 from buttress.audit.measuring.fits import answers, fitted, noted, recommended
-from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.measurement import Cost, Measured, Measurement, Stages
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.suspicion import plain
 from buttress.audit.options import Effort, Metric
@@ -52,7 +52,7 @@ OF_NUMBERS = {
 }
 
 
-def _take_as_is(split: SplitTable, measured: Measured) -> Course:
+def _take_as_is(split: SplitTable, measured: Measured) -> Stages:
     result = Measured(columns=OF_CLASSES if split.classifies else OF_NUMBERS, on={
         "rows that models are trained on": f"{len(split.train)} of {split.sides['train']}",
         "rows held out to score them": f"{len(split.test)} of {split.sides['test']}"})
@@ -114,7 +114,7 @@ AS_IS = Measurement("scores on the rows as they are", _take_as_is, Cost(9.0, row
 NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 
 
-def _take_novel(split: SplitTable, measured: Measured) -> Course:
+def _take_novel(split: SplitTable, measured: Measured) -> Stages:
     yield "novel rows", 0.0
     rest = split.at_most(np.setdiff1d(np.arange(len(split.table)), split.test.places), split.plan.novelty)
     outside = np.sort(unlike(split.prepared(rest), split.test.X, NOVELTY))
@@ -136,7 +136,7 @@ SCORES = {Metric.accuracy: accuracy_score, Metric.balanced_accuracy: balanced_ac
           Metric.rmse: root_mean_squared_error, Metric.mae: mean_absolute_error}
 
 
-def _take_repeated(split: SplitTable, measured: Measured) -> Course:
+def _take_repeated(split: SplitTable, measured: Measured) -> Stages:
     plain = next(name for name in split.entries if name not in NAMES)
     names = [name for name in split.unfitted if name in (*NAMES, plain, recommended(split, measured))]
     y = np.concatenate([split.train.y, split.test.y])
@@ -182,7 +182,7 @@ REPEATED = Measurement(
     lambda split: split.options.effort == Effort.thorough and split.table.times is None and split.table.to_test is None)
 
 
-def _take_corrupted(split: SplitTable, measured: Measured) -> Course:
+def _take_corrupted(split: SplitTable, measured: Measured) -> Stages:
     shares = split.plan.shares
     kind, says = ("flip", "accuracy, {:.0%} of training labels flipped") if split.classifies else (
         "noise", "RMSE, {:.0%} of training targets corrupted")

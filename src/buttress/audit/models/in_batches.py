@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from buttress._suggest import counted
-from buttress._types import Labels, Report
+from buttress._types import AuditProgress, Labels, Rows
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
@@ -28,7 +28,7 @@ from buttress.audit.models.answering import PARQUET, predictions, remarks, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import model_of, score_of
 from buttress.audit.reading.entries import as_array
-from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
+from buttress.audit.reading.folder import MOST_CLASSES, ParquetRows, ReadColumns
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import DataTable, labels_as_read, make_table, settle_task, targets_as_before
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
@@ -42,11 +42,11 @@ class Sample:
     """A table of rows drawn from a folder, ``numbers`` (n,) are theirs in it, and the task."""
 
     rows: ParquetRows
-    numbers: Numbers
+    numbers: Rows
     table: DataTable
     task: str
 
-    def target(self, columns: Columns) -> Labels:
+    def target(self, columns: ReadColumns) -> Labels:
         """Return the targets of other rows as the table has them: numbers, or labels."""
         name = self.table.target_name
         if self.task == "regression":
@@ -58,7 +58,7 @@ class Sample:
         return model_of(self.table, self.task, estimator, pipeline, self.rows.source, {}, {})
 
 
-def remark(said: dict[str, list[str]], model: object, numbers: Numbers, batch: Columns) -> None:
+def remark(said: dict[str, list[str]], model: object, numbers: Rows, batch: ReadColumns) -> None:
     """Add what is to be said of entries of a batch that a model could not read to the sentences on each column."""
     for name, sentence in remarks(model, batch).items():
         said.setdefault(name, []).append(
@@ -109,7 +109,7 @@ def _check_classes(target: str, values: Labels, drawn: Labels, task: str) -> Non
 
 @threadpool_limits.wrap(limits=1)
 def train_in_batches(
-    sample: Sample, *, landmarks: int, seed: int, max_time: float | None, report: Report
+    sample: Sample, *, landmarks: int, seed: int, max_time: float | None, report: AuditProgress
 ) -> tuple[TableModel, bool]:
     """Return a machine on landmarks of all rows, and whether it was cut short.
 
@@ -143,8 +143,8 @@ def train_in_batches(
 
 
 def _pass(
-    sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Numbers,
-    max_time: float | None, report: Report, said: dict[str, list[str]],
+    sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Rows,
+    max_time: float | None, report: AuditProgress, said: dict[str, list[str]],
 ) -> str:
     """Learn every row but those held out, a batch at a time; return what ended it early, empty for nothing."""
     rows = sample.rows
@@ -170,7 +170,7 @@ def _pass(
 
 
 @threadpool_limits.wrap(limits=1)
-def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report) -> list[str]:
+def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: AuditProgress) -> list[str]:
     """Write a prediction for every row, and return a few sentences on entries that could not be read."""
     names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
     said: dict[str, list[str]] = {}
@@ -184,7 +184,7 @@ def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report
 
 
 @threadpool_limits.wrap(limits=1)
-def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> str:
+def judge_in_batches(sample: Sample, seed: int, put: Write, report: AuditProgress) -> str:
     """Write the verdict on the target of every row of the folder, by a robust fit of the sample; returns it in words.
 
     Columns: row, file, row_in_file, given, expected, probability (that the target is wrong), score and verdict, as in
