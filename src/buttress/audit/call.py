@@ -134,15 +134,15 @@ def audit(
     options = Options(task=task, eps=eps, effort=effort, max_time=max_time, rows=rows, seed=random_state,
                       ignore=tuple(ignore), swaps=swaps, groups=groups, time=time, metric=metric,
                       threat=threat)  # checked before the data are read
-    table, settled = _table(X, y, test, target_name, task)
+    table = _table(X, y, test, target_name, task)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
-    return audit_table(estimator, table, settled, options, report, started, checks, newer, checkpoint)
+    return audit_table(estimator, table, options, report, started, checks, newer, checkpoint)
 
 
 def _table(
     X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, target_name: str, task: str
-) -> tuple[DataTable, str]:
-    """Return the checked table, with the rows to test on below the others, and its task."""
+) -> DataTable:
+    """Return the checked table, with the rows to test on below the others."""
     columns, labels, to_test = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
     target: object = y
@@ -152,10 +152,10 @@ def _table(
         labels = None if labels is None or more is None else np.concatenate([labels, more])
         columns, target, to_test = with_rows_to_test(
             columns, y, {**columns_of(test[0]), target_name: test[1]}, target_name)
-    table, settled = make_table(columns, target, target_name, task, labels)
+    table = make_table(columns, target, target_name, task, labels)
     table.to_test = None if to_test is None else to_test[table.places]
     table.origin = "", kind_of_frame(X)
-    return table, settled
+    return table
 
 
 def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
@@ -166,7 +166,7 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 
 def audit_table(
-    estimator: Supervised | Predictor | None, table: DataTable, task: str, options: Options,
+    estimator: Supervised | Predictor | None, table: DataTable, options: Options,
     report: AuditProgress | None, started: float, checks: Sequence[Check] = (), newer: Newer | None = None,
     checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:
@@ -176,10 +176,10 @@ def audit_table(
     thing that is known early.
     """
     set_apart(table, options.groups, options.time)
-    entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
-                                     **baselines(table, task, options.seed)}
+    entries: dict[str, Predictor] = {**contenders(table.task, options.eps, options.seed),
+                                     **baselines(table, options.seed)}
     if estimator is not None:
-        check_task(estimator, table, task)
+        check_task(estimator, table)
         if is_fitted(estimator) and takes_numbers(estimator, table):
             names = map(str, getattr(estimator, "feature_names_in_", table.numeric))
             table.numeric = {name: table.numeric[name] for name in names}  # in the order it was fitted on
@@ -196,13 +196,12 @@ def audit_table(
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
-            with kept_in(checkpoint, table, task, options, entries):
-                split = split_table(table, task, entries, options)
+            with kept_in(checkpoint, table, options, entries):
+                split = split_table(table, entries, options)
                 tell(f"About {seconds_of(MEASUREMENTS, split):.0f} seconds on one core, as planned for such a table.")
                 measured = measure(MEASUREMENTS, split, report, tell, deadline)
             if newer is not None:
-                comparison = compare(table, split.classifies, *newer, split.train.places, split.test.places,
-                                     options.seed)
+                comparison = compare(table, *newer, split.train.places, split.test.places, options.seed)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
     measured.notes += [note for note in notes if note not in measured.notes]

@@ -38,7 +38,7 @@ from buttress.audit.reading.cautions import LOOKED_AT, stretched
 def _take_findings(split: SplitTable, measured: Measured) -> Stages:
     yield "columns", 0.0
     table = split.table
-    evidence = Evidence(table, split.classifies, split.train.places, split.test.places, np.zeros(0, dtype=np.intp),
+    evidence = Evidence(table, split.train.places, split.test.places, np.zeros(0, dtype=np.intp),
                         none_judged(table.target, split.classifies), {}, None, split.baseline, split.options.eps)
     known = find_first(evidence, split.options.ignore)
     told = [f"{finding.severity} {finding.code} {finding.title}" for findings in known.values() for finding in findings]

@@ -53,9 +53,9 @@ def _take_judged(split: SplitTable, measured: Measured) -> Stages:
     others = np.random.default_rng(split.options.seed).permutation(others)
     more = others[: max(0, split.plan.judging - len(known))]
     fitted = np.concatenate([more, known])
-    logarithms = takes_logarithms(split.table, split.task)
+    logarithms = takes_logarithms(split.table)
     target = split.table.target
-    first, model = judge(split.prepared(fitted), target[fitted], split.task, seed=split.options.seed,
+    first, model = judge(split.prepared(fitted), target[fitted], split.table.task, seed=split.options.seed,
                          logarithms=logarithms)
     waiting = others[len(more) :]
     parts = []

@@ -39,23 +39,22 @@ Write = Callable[[Mapping[str, Labels]], None]
 
 @dataclass(frozen=True)
 class Sample:
-    """A table of rows drawn from a folder, ``numbers`` (n,) are theirs in it, and the task."""
+    """A table of rows drawn from a folder; ``numbers`` (n,) are theirs in it."""
 
     rows: ParquetRows
     numbers: Rows
     table: DataTable
-    task: str
 
     def target(self, columns: ReadColumns) -> Labels:
         """Return the targets of other rows as the table has them: numbers, or labels."""
         name = self.table.target_name
-        if self.task == "regression":
+        if not self.table.classifies:
             return targets_as_before(name, columns[name], self.table.read_as.get(name))
         return labels_as_read(as_array(columns[name]))
 
     def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
         """Return a model of the table's columns around a pipeline of estimators on them."""
-        return model_of(self.table, self.task, estimator, pipeline, self.rows.source, {}, {})
+        return model_of(self.table, estimator, pipeline, self.rows.source, {}, {})
 
 
 def remark(said: dict[str, list[str]], model: object, numbers: Rows, batch: ReadColumns) -> None:
@@ -84,12 +83,12 @@ def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: i
     columns = rows.at(numbers, list(rows.columns))
     y = columns.pop(target)
     _check_classes(target, values, y, task)
-    table, settled = make_table(columns, y, target, task, numbers)
+    table = make_table(columns, y, target, task, numbers)
     table.origin = rows.source, "folder"
     if len(table) < len(y):
         raise ValueError(f"The target {target!r} holds entries that mean that it is missing, such as "
                          f"{next(iter(table.target_words))!r}. Write the files without such rows.")
-    return Sample(rows, numbers, table, settled)
+    return Sample(rows, numbers, table)
 
 
 def _check_classes(target: str, values: Labels, drawn: Labels, task: str) -> None:
@@ -118,23 +117,22 @@ def train_in_batches(
     in the first batch is passed on.
     """
     table = sample.table
-    classifies = sample.task == "classification"
-    train, test, _ = split(table, classifies, seed)
+    train, test, _ = split(table, seed)
     X = table.array()
     columns = table.preparation().fit(X[train])
     features = Nystroem(n_components=landmarks, landmarks="uniform", random_state=seed)
     features.fit(columns.transform(X[train]))
-    machine = BatchedRidgeClassifier() if classifies else BatchedRidge()
+    machine = BatchedRidgeClassifier() if table.classifies else BatchedRidge()
     pipeline = Pipeline([("columns", columns), ("features", features), ("model", machine)])
     model = sample.model(pipeline, "least squares on landmarks")
-    known = {"classes": np.unique(table.target)} if classifies else {}
+    known = {"classes": np.unique(table.target)} if table.classifies else {}
 
     def learn(rows: Labels, y: Labels) -> None:
         machine.partial_fit(features.transform(columns.transform(rows)), y, **known)
 
     said: dict[str, list[str]] = {}
     why = _pass(sample, model, learn, sample.numbers[test], max_time, report, said)
-    model.score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
+    model.score = score_of(model.pipeline.predict(X[test]), table.target[test], table.task, seed)
     learn(X[test], table.target[test])
     ended = [f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of them, in "
              "the order of the files, and those held out. The model is the one of these rows."] if why else []
@@ -195,8 +193,8 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: AuditProgres
     counts: Counter[str] = Counter()
     columns = table.preparation()
     X = columns.fit_transform(table.array())
-    logarithms = takes_logarithms(table, sample.task)
-    verdicts, machine = judge(X, table.target, sample.task, seed=seed, logarithms=logarithms)
+    logarithms = takes_logarithms(table)
+    verdicts, machine = judge(X, table.target, table.task, seed=seed, logarithms=logarithms)
     model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
     own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
            "verdict": np.array(verdicts.kinds(), dtype=object)}
