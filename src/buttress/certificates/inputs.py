@@ -97,12 +97,12 @@ def certified_radius(
     check_count("effort", effort, 0)
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
     proofs, data = _proofs(model, X, effort)
-    columns, found = _units("scale", scale, data), {name: np.zeros(len(data)) for name in NORMS}
+    columns, radii = _units("scale", scale, data), {name: np.zeros(len(data)) for name in NORMS}
     if not isinstance(proofs, Leads):
         held = _whole_box(bounds, data)
         for name in ("linf",) if isinstance(proofs, OfTrees) else wanted:
-            found[name] = proofs.radius(data, columns, name, held)
-        return _radii_of_both(found["l2"], found["linf"], data.shape[1])
+            radii[name] = proofs.radius(data, columns, name, held)
+        return _radii_of_both(radii["l2"], radii["linf"], data.shape[1])
     leads, (box, units) = proofs, _held(bounds, columns, data)
     attackers = {name: leads.attacker(data, name, box, units) for name in wanted}
     for rows in _blocks(leads, len(data)):
@@ -113,8 +113,8 @@ def certified_radius(
             radius = leads.radii(part, rivals, attacker)
             if box is not None:
                 radius = _without_box(leads, part, rivals, attacker, radius)
-            found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
-    return _radii_of_both(found["l2"], found["linf"], data.shape[1])
+            radii[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
+    return _radii_of_both(radii["l2"], radii["linf"], data.shape[1])
 
 
 def _radii_of_both(l2: Array, linf: Array, width: int) -> CertifiedRadius:

@@ -17,7 +17,7 @@ from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, r
 from buttress._threads import threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
-from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features, some_rows
+from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features
 from buttress.gram.entries import threads_of
 from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
 from buttress.kernels.choose import check_positive, held_square
@@ -77,7 +77,7 @@ class Setting:
 
     def design(self, rows: NDArray[np.intp] | None = None) -> Design:
         """Return the design of the numbered rows, default all."""
-        X = self.X if rows is None else some_rows(self.X, rows)
+        X = self.X if rows is None else self.X.keeping(rows) if isinstance(self.X, BatchedRows) else self.X[rows]
         design = kernel_design(self.kernel, X, n_landmarks=self.n_landmarks, rng=self.rng)
         return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 

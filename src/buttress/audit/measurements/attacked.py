@@ -59,7 +59,7 @@ def _take_inputs(split: SplitTable, measured: Measured) -> Stages:
     return result
 
 
-def _tested(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
+def _tested(split: SplitTable, name: str, model: Predictor, result: Measured) -> int:
     """Return on how many held-out rows a model is attacked, 0 with a note where it cannot be."""
     rows = len(split.test)
     why_not = ""
@@ -71,23 +71,23 @@ def _tested(split: SplitTable, name: str, model: Predictor, found: Measured) -> 
     elif name not in NAMES and not has_gradients(model):
         queries = queries_a_row(split.test.X.shape[1], len(np.unique(split.train.y)))
         rows = min(rows, int(split.plan.queries / queries))
-        found.on[f"rows of {name} attacked by queries"] = f"{rows} of {len(split.test)}"
+        result.on[f"rows of {name} attacked by queries"] = f"{rows} of {len(split.test)}"
         if rows < min(FEWEST, len(split.test)):
             why_not = (f"{name} has no known gradients, and an attack by queries would ask it {queries:,} times a row: "
                        "it was not attacked, and is not recommended. Take more effort.")
         else:
-            found.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of several "
+            result.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of several "
                                "attacks.")
     if not why_not:
         return rows
-    found.unattacked.append(name)
-    found.notes.append(why_not)
+    result.unattacked.append(name)
+    result.notes.append(why_not)
     return 0
 
 
-def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: Measured) -> bool:
+def _attack(split: SplitTable, name: str, model: Predictor, eps: float, result: Measured) -> bool:
     """Prove of the rows that stand what can be proven, and attack the others; say whether any proof is known."""
-    fallen = found.fallen[name]
+    fallen = result.fallen[name]
 
     def attacked() -> Memory:
         with warnings.catch_warnings():

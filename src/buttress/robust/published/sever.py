@@ -130,7 +130,7 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         check_count("n_rounds", self.n_rounds)
         if self.tolerance is None:
             dropped = share if self.share is None else check_number("share", self.share, 0, 1, closed="left")
-            return lambda tau: without_worst(tau, dropped)
+            return lambda tau: np.asarray(smallest(-tau, int(dropped * len(tau))) == 0)  # rounded down, as published
         tolerance = check_number("tolerance", self.tolerance, 1, closed="left")
         if self.share is not None:
             raise ValueError("share is of the rule that drops the same share each round, tolerance of the random one. "
@@ -364,11 +364,6 @@ def scores(R: Array, gram: Gram) -> Array:
     value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
                      v0=start, tol=1e-8)  # scores are only compared with one another
     return value[0] * u[:, 0] ** 2
-
-
-def without_worst(tau: Array, share: float) -> Mask:
-    """Return the rows without the ``share`` of highest scores, rounded down (the published code)."""
-    return np.asarray(smallest(-tau, int(share * len(tau))) == 0)
 
 
 def below_random_cut(tau: Array, tolerance: float, rng: np.random.RandomState) -> Mask:

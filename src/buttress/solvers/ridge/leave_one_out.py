@@ -115,7 +115,8 @@ class FeatureRidge:
         A.flat[:: len(A) + 1] += alpha
         factor = factorised(A)
         coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
-        return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, *together(self.groups, y, u))
+        variances = np.concatenate([lengths_in(factor[0], self.Z[part]) for part in slices(*self.Z.shape)])
+        return fit_of(coef, self.Z @ coef, y, variances, u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
         """Return the fits (seen at ``rows``) for each alpha, u fixed, from one eigendecomposition."""
@@ -123,9 +124,6 @@ class FeatureRidge:
         b = vectors.T @ (self.Z.T @ (y.T * u).T)
         own, aimed = together(self.groups, y, u)
         return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
-
-    def _variances(self, factor: Array) -> Array:
-        return np.concatenate([lengths_in(factor, self.Z[part]) for part in slices(*self.Z.shape)])
 
 
 def feature_path(
