@@ -90,16 +90,16 @@ class Ridge(Protocol):
         """Return the fits for each alpha, u fixed, seen at ``rows``."""
 
 
+@dataclass(eq=False)
 class FeatureRidge:
     """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
 
     ``missed`` (n,) is what the features leave out of k(x_i, x_i), in units of an ordinary one; None where nothing.
     """
 
-    def __init__(self, Z: Array, *, groups: NDArray[np.intp] | None = None, missed: Array | None = None):
-        self.Z = Z
-        self.groups = groups
-        self.missed = missed
+    Z: Array
+    groups: NDArray[np.intp] | None = None
+    missed: Array | None = None
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -141,17 +141,17 @@ def feature_path(
     return out
 
 
+@dataclass(eq=False)
 class GramRidge:
     """f(x) = sum_i coef_i k(x_i, x): K (n, n) is the Gram matrix of the training rows.
 
     A row of weight below 1e-6 has the weight 1e-6 and the target 0: an outlier at 1e9 must not move the fit.
     """
 
-    missed = None
+    K: Array
+    groups: NDArray[np.intp] | None = None
 
-    def __init__(self, K: Array, groups: NDArray[np.intp] | None = None):
-        self.K = K
-        self.groups = groups
+    missed = None
 
     def __len__(self) -> int:
         return len(self.K)
