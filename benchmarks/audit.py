@@ -80,17 +80,17 @@ def tables_of_classes() -> dict[str, tuple[Columns, np.ndarray]]:
 
 def findings_of(X: Columns, y: np.ndarray, judged: bool) -> list[Finding]:
     """Return all findings on a table that need no model but the judge's; without that no label looks wrong."""
-    table, task = make_table(X, y, "y", "auto")
-    classifies = task == "classification"
-    train, test, _ = split(table, classifies, 0)
+    table = make_table(X, y, "y", "auto")
+    classifies = table.classifies
+    train, test, _ = split(table, 0)
     n = len(table)
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
                         0.0, classifies)
     if judged:
         prepared = table.preparation().fit_transform(table.coded())
-        verdicts, _ = judge(prepared, table.target, task, seed=0, logarithms=takes_logarithms(table, task))
+        verdicts, _ = judge(prepared, table.target, table.task, seed=0, logarithms=takes_logarithms(table))
     guess = MAJORITY if classifies else MEAN
-    evidence = Evidence(table, classifies, train, test, np.arange(n), verdicts, {guess: {"as_is": Cell()}}, None, guess,
+    evidence = Evidence(table, train, test, np.arange(n), verdicts, {guess: {"as_is": Cell()}}, None, guess,
                         0.25)
     return find_all(evidence)
 
@@ -194,8 +194,8 @@ def noise_columns(X, y, strength, rng):
 
 def strangers(X, y, strength, rng):
     """Held-out rows each from a place of its own: where the table is split does not follow from the columns."""
-    table, task = make_table(X, y, "y", "auto")
-    held = table.places[split(table, task == "classification", 0)[1]]
+    table = make_table(X, y, "y", "auto")
+    held = table.places[split(table, 0)[1]]
     far = np.isin(np.arange(len(y)), rng.permutation(held)[: round(strength * len(held))])
     return {name: np.where(far, column + 6 * column.std() * rng.normal(size=len(y)), column)
             for name, column in X.items()}, y
@@ -233,15 +233,15 @@ def tables_for(code: str) -> dict[str, tuple[Columns, np.ndarray]]:
 
 def measured(X: Columns, y: np.ndarray) -> set[str]:
     """Return what is found of the baselines and the plain machine on 150 training rows, the parts that need no more."""
-    table, task = make_table(X, y, "y", "auto")
-    plain = dict(list(contenders.contenders(task, 0.25, 0).items())[:1])
+    table = make_table(X, y, "y", "auto")
+    plain = dict(list(contenders.contenders(table.task, 0.25, 0).items())[:1])
     options = Options(rows=min(150, int(0.7 * len(y))))
-    split_rows = split_table(table, task, plain | baselines(table, task, 0), options)
+    split_rows = split_table(table, plain | baselines(table, 0), options)
     found = measure((AS_IS, ATTACKED, CORRUPTED), split_rows, lambda what, share: None, lambda line: None)
     n, classifies = len(table), split_rows.classifies
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
                         0.0, classifies)
-    evidence = Evidence(table, classifies, split_rows.train.places, split_rows.test.places, np.arange(n), verdicts,
+    evidence = Evidence(table, split_rows.train.places, split_rows.test.places, np.arange(n), verdicts,
                         found.rows(list(split_rows.entries)), recommended(split_rows, found), split_rows.baseline, 0.25,
                         better=better_than_guessing(split_rows, found))
     return {found.code for check in CHECKS if check.code in OF_MODELS for found in check.find(evidence)}
@@ -249,8 +249,8 @@ def measured(X: Columns, y: np.ndarray) -> set[str]:
 
 def unlike_rows(X: Columns, y: np.ndarray) -> set[str]:
     """Return BUT016 if any held-out row is unlike the others, which needs no model."""
-    table, task = make_table(X, y, "y", "auto")
-    train, test, _ = split(table, task == "classification", 0)
+    table = make_table(X, y, "y", "auto")
+    train, test, _ = split(table, 0)
     raw = table.coded()
     prepare = table.preparation().fit(raw[train])
     found = unlike(prepare.transform(raw[train]), prepare.transform(raw[test]), NOVELTY)

@@ -94,8 +94,8 @@ def seconds(data):
     from buttress.audit.reading.source import load
     from buttress.audit.reading.table import make_table
 
-    table, task = make_table(*load(data, None, None), "auto")
-    split = split_table(table, task, contenders(task, 0.25, 0) | baselines(table, task, 0), Options())
+    table = make_table(*load(data, None, None), "auto")
+    split = split_table(table, contenders(table.task, 0.25, 0) | baselines(table, 0), Options())
     measure(MEASUREMENTS, split, lambda *_: None, lambda line: None)  # compiles, and fills the caches
     measured, whole = Measured(), 0.0
     print("| measurement | CPU s | planned s |\n|---|---|---|")

@@ -243,9 +243,9 @@ def page(name: str, kind: str, columns_only: bool, **options: str) -> dict | Non
 
 def scores(X: Columns, y: np.ndarray, recommended: str | None) -> dict[str, float]:
     """Return the cross-validated accuracy, or RMSE, of the recommended model and of the rivals on a clean table."""
-    table, task = make_table(X, y, "y", "auto")
-    ours = (contenders(task, 0.25, 0) | baselines(table, task, 0)).get(recommended)
-    classes = task == "classification"
+    table = make_table(X, y, "y", "auto")
+    ours = (contenders(table.task, 0.25, 0) | baselines(table, 0)).get(recommended)
+    classes = table.classifies
     rivals = ((LogisticRegression(max_iter=1000), RandomForestClassifier(random_state=0),
                HistGradientBoostingClassifier(random_state=0), SVC()) if classes else
               (Ridge(), RandomForestRegressor(random_state=0), HistGradientBoostingRegressor(random_state=0), SVR()))

@@ -44,12 +44,12 @@ def drawn(rng: np.random.Generator, seed: int, n: int, shift: float = 0.0, flipp
 def compared(seed: int, shift: float = 0.0, flipped: float = 0.0, targets: bool | None = None) -> Comparison:
     rng = np.random.default_rng(10_000 + seed)
     n = int(rng.integers(80, 400))
-    table, task = make_table(*drawn(rng, seed, n), "y", "auto")
+    table = make_table(*drawn(rng, seed, n), "y", "auto")
     newer, y = drawn(rng, seed, int(rng.integers(40, 300)), shift, flipped)
     if seed % 2 if targets is None else targets:
         newer["y"] = y
     rows = rng.permutation(n)
-    return compare(table, task == "classification", newer, "newer rows", rows[: 7 * n // 10], rows[7 * n // 10 :], 0)
+    return compare(table, newer, "newer rows", rows[: 7 * n // 10], rows[7 * n // 10 :], 0)
 
 
 def alarms(found: Comparison) -> dict[str, bool]:

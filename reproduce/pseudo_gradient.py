@@ -102,7 +102,7 @@ class RankOracle:
             rows.add(signed, b)
         b /= self.total
         a = inside / self.total
-        return Evaluation(beta, a, b, a - float(b @ beta), np.inf, sketched / self.total)
+        return Evaluation(a, b, a - float(b @ beta), np.inf, sketched / self.total)
 
     def local(self, label: float, beta: Array) -> list[Array]:
         """Return for each block's rows their share of label times score, and of the guard."""

@@ -259,7 +259,7 @@ def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(n
     low, high = X.min(axis=0), X.max(axis=0)
     model = AdversarialSVC(eps=0.2, norm=norm, bounds=(low, high), gamma=1.0, max_iter=100,
                            random_state=0).fit(X, y)
-    attack = attack_of(model, model._problem(X, y, model.random_state, model.device), NUMPY)
+    attack = attack_of(model, model._problem(X, y, model.random_state, model.device, model.bounds, None), NUMPY)
     f = model.expansion_
     machine = worst_inputs.StretchedMachine(f.coef, f.intercept, f.centers, np.zeros(1))
     moved = attack(centred(f.kernel, f.centers), machine, np.arange(40), 0.5)

@@ -118,9 +118,9 @@ def test_the_code_of_a_file_or_a_bundled_set_reads_it(frame, tmp_path):
     pl.DataFrame({name.strip('"\n'): frame[name].tolist() for name in frame.columns}).write_parquet(odd)
     for source, target, kind in ((str(path), "label", None), (str(odd), "label", "parquet"), ("iris", None, None)):
         columns, y, name = load(source, target, kind)
-        table, task = make_table(columns, y, name, "auto")
+        table = make_table(columns, y, name, "auto")
         table.origin = source, kind_of(source, kind)
-        assert task == "classification"
+        assert table.task == "classification"
         scope = {}
         exec(paste(table, buttress.SVC()), scope)
         given = scope["y"] if source == "iris" else scope["frame"]["label"].to_numpy()
@@ -162,7 +162,7 @@ def test_separators_and_decimal_commas_are_found_out(frame, tmp_path, name, sepa
     assert list(columns) == list(frame.columns.drop("label"))
     assert y.to_list() == frame["label"].tolist()
     np.testing.assert_array_equal(columns["weight"].to_numpy(), frame["weight"])
-    table, _ = make_table(columns, y, target, "auto")
+    table = make_table(columns, y, target, "auto")
     table.origin = str(path), kind_of(str(path), None)
     scope = {}
     exec(paste(table, buttress.SVC()), scope)
@@ -270,7 +270,7 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     found = buttress.audit(None, X, y, rows=84, random_state=3)
     assert found.task == "regression"
     assert set(found.columns) - {"novel"} == {"as_is", "r2", "mae", "median", "noise_10", "noise_30"}
-    table, _ = make_table(columns_of(X), y, "y", "auto")
+    table = make_table(columns_of(X), y, "y", "auto")
     verdicts, _ = judge(X, table.target, "regression", seed=0)
     verdicts.near = nearest(verdicts, np.arange(120), 120, X.__getitem__)
     rows = suspects(verdicts, table, np.arange(120))
@@ -296,7 +296,7 @@ def test_suspicious_rows_are_the_flipped_ones():
     X, y = make_classification(150, n_features=5, class_sep=2.5, flip_y=0, random_state=0)
     flipped = y.copy()
     flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
-    table, _ = make_table(columns_of(X), flipped, "y", "auto", np.arange(150) + 1000)
+    table = make_table(columns_of(X), flipped, "y", "auto", np.arange(150) + 1000)
     verdicts, _ = judge(X, flipped, "classification", seed=0)
     verdicts.near = nearest(verdicts, np.arange(150), 150, X.__getitem__)
     found, rows = verdicts.counts(150, np.arange(150) >= 90), suspects(verdicts, table, np.arange(150))
@@ -314,8 +314,8 @@ def test_categories_are_never_attacked():
     """Moved by as much as numbers, they would turn every row."""
     X = pd.DataFrame({"a": np.arange(60.0), "kind": ["u", "v"] * 30})
     y = np.array(["no", "yes"] * 30)
-    table, task = make_table(columns_of(X), y, "y", "auto")
-    split = split_table(table, task, {"majority class": DummyClassifier(), "linear": LogisticRegression()},
+    table = make_table(columns_of(X), y, "y", "auto")
+    split = split_table(table, {"majority class": DummyClassifier(), "linear": LogisticRegression()},
                         Options(eps=0.5))
     assert list(split.threat_to("linear").budgets) == [0]
     model = LogisticRegression(C=100.0).fit(split.train.X, split.train.y)

@@ -45,13 +45,13 @@ def test_columns_of_two_values_are_compared_without_warnings_of_scipy():
 
 def test_a_number_between_two_classes_is_none_of_them():
     rng = np.random.default_rng(0)
-    table, _ = make_table({"a": rng.normal(size=80)}, np.arange(80) % 2 + 1, "y", "auto")
+    table = make_table({"a": rng.normal(size=80)}, np.arange(80) % 2 + 1, "y", "auto")
     new = {"a": table.numeric["a"], "y": np.where(np.arange(80) % 2, 2.5, 1.0)}
     assert _newer(table, new)[1].tolist() == ["2.5" if i % 2 else 1 for i in range(80)]
 
 
 def test_whole_classes_are_found_among_texts_of_a_column_with_a_stray_word():
-    table, _ = make_table({"a": np.arange(40.0) ** 1.5}, np.arange(40) % 2, "y", "auto")
+    table = make_table({"a": np.arange(40.0) ** 1.5}, np.arange(40) % 2, "y", "auto")
     new = {"a": np.arange(4.0), "y": np.array(["0.0", " 1", "n.a.", None], dtype=object)}
     assert _newer(table, new)[1].tolist() == [0, 1, "n.a.", None]
 
@@ -60,7 +60,7 @@ def test_whole_classes_are_found_among_texts_of_a_column_with_a_stray_word():
     ([True, False], [1, 0], "holds '0'"), ([1, 0], [True, False], "holds 'False'"), (["1.0", "2.0"], [1, 2], "'1.0'")])
 def test_classes_that_are_all_written_otherwise_are_not_called_errors(old, new, named):
     a = np.random.default_rng(0).normal(size=40)
-    table, _ = make_table({"a": a}, np.array(old * 20), "y", "classification")
+    table = make_table({"a": a}, np.array(old * 20), "y", "classification")
     with pytest.raises(ValueError, match=f"The target 'y' of the newer data .*{named}.* Write it as there, or leave"):
         _newer(table, {"a": a, "y": np.array(new * 20)})
     assert _newer(table, {"a": a, "y": np.array([None, old[0]] * 20, dtype=object)})[1][:2].tolist() == [
@@ -105,7 +105,7 @@ def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
 
 def test_newer_rows_without_a_target_are_said_to_be_so_and_a_misspelt_one_is_named(frames):
     (X, y), (newer, targets) = frames
-    table, _ = make_table(columns_of(X), y, "target", "auto")
+    table = make_table(columns_of(X), y, "target", "auto")
     for name, held in (("target", targets), ("tarqet", targets), ("target", None)):
         check_columns(table, columns_of(newer.assign(**{name: held})), "new.csv")
     says = "The newer data 'new.csv' have no targets 'target': no model is scored there."
@@ -116,10 +116,10 @@ def scored(frames, change):
     """The comparison of the frames' rows, the targets of the newer ones changed; the audit compares the same way."""
     (X, y), (newer, _) = frames
     targets = np.where(newer["a"] > 2.0, "yes", "no").astype(object)
-    table, _ = make_table(columns_of(X), y, "target", "auto")
-    train, test, _ = split(table, True, 0)
+    table = make_table(columns_of(X), y, "target", "auto")
+    train, test, _ = split(table, 0)
     columns = columns_of(newer.assign(target=change(targets)))
-    return compare(table, True, columns, "newer", train, test, 0).to_dict()
+    return compare(table, columns, "newer", train, test, 0).to_dict()
 
 
 def test_targets_that_are_missing_are_left_out_and_new_classes_are_errors(frames):

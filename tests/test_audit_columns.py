@@ -36,7 +36,7 @@ def written(numbers, notation):
 def test_a_word_among_numbers_is_missing_and_named(numbers):
     texts = np.array([f"{number}" for number in numbers], dtype=object)
     texts[[4, 7]] = "broken", "oops"
-    table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
+    table = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
     assert np.flatnonzero(np.isnan(table.numeric["a"])).tolist() == [4, 7]
     np.testing.assert_array_equal(np.delete(table.numeric["a"], [4, 7]), np.delete(numbers, [4, 7]))
     assert "78 of 80 entries of 'a' are numbers; 'broken' in row 4 is not, nor is one other" in table.notes[0]
@@ -47,7 +47,7 @@ def test_words_for_a_missing_number_may_be_as_many_as_they_like(numbers, word):
     texts = np.array([f"{number}" for number in numbers], dtype=object)
     texts[:60] = word
     texts[60] = "-"
-    table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
+    table = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
     np.testing.assert_array_equal(table.numeric["a"], np.r_[np.full(61, np.nan), numbers[61:]])
     said = f"it was read as such; {word!r}, '-' in 61 rows as missing."
     assert table.notes == [f"Column 'a' holds numbers, but not in a type of numbers; {said}"]
@@ -56,7 +56,7 @@ def test_words_for_a_missing_number_may_be_as_many_as_they_like(numbers, word):
 def test_a_column_of_words_and_numbers_stays_an_identifier_with_the_reason(numbers):
     texts = np.array([f"{number}" for number in numbers], dtype=object)
     texts[:20] = [f"lot {i}" for i in range(20)]
-    table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
+    table = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
     assert list(table.numeric) == ["b"]
     assert "free text are. 60 of 80 entries of 'a' are numbers; 'lot 0' in row 0 is not, nor are 19" in table.notes[0]
 
@@ -68,7 +68,7 @@ def test_a_word_in_the_target_is_named_with_its_row(numbers, task):
     with pytest.raises(ValueError, match=r"78 of 79 entries of 'y' are numbers; 'oops' in row 4 is not\. Correct"):
         make_table({"b": numbers}, target, "y", task)
     target[4] = "n.a."
-    table, _ = make_table({"b": numbers}, target, "y", task)
+    table = make_table({"b": numbers}, target, "y", task)
     np.testing.assert_array_equal(table.target, np.delete(numbers - 2000, [2, 4]))
     assert table.target_words == {"n.a.": 1}
 
@@ -77,15 +77,15 @@ def test_a_word_in_the_target_is_named_with_its_row(numbers, task):
                                                       (255, 2550, True), (256, 2560, False)])
 def test_texts_of_many_rows_each_are_a_category(levels, rows, kept):
     texts = np.array([f"state {row % levels}" for row in range(rows)], dtype=object)
-    table, _ = make_table({"a": texts, "b": np.arange(rows) / 2}, np.arange(rows) % 2, "y", "auto")
+    table = make_table({"a": texts, "b": np.arange(rows) / 2}, np.arange(rows) % 2, "y", "auto")
     assert list(table.categorical) == ["a"] * kept
     assert table.identifiers == ["a"] * (not kept)
 
 
 def test_labels_that_are_mostly_numbers_stay_classes(numbers):
     target = np.array(["1", "2", "3", "other"] * 20, dtype=object)
-    table, task = make_table({"b": numbers}, target, "y", "auto")
-    assert task == "classification"
+    table = make_table({"b": numbers}, target, "y", "auto")
+    assert table.task == "classification"
     assert set(table.target) == {"1", "2", "3", "other"}
 
 
@@ -93,7 +93,7 @@ def test_labels_that_are_mostly_numbers_stay_classes(numbers):
     ("{:,.2f}", "commas between thousands"), ("{:.2f}%", "percentages"), ("{:.2f} ", "decimal commas"),
     (" {}", "'a' holds numbers, but not in a type of")])
 def test_numbers_in_other_notations_are_read(numbers, notation, name):
-    table, _ = make_table({"a": np.array(written(numbers, notation), dtype=object)}, numbers, "y", "auto")
+    table = make_table({"a": np.array(written(numbers, notation), dtype=object)}, numbers, "y", "auto")
     np.testing.assert_allclose(table.numeric["a"], numbers)
     assert name in table.notes[0]
 
@@ -101,7 +101,7 @@ def test_numbers_in_other_notations_are_read(numbers, notation, name):
 def test_points_between_thousands_before_decimal_commas_are_read_as_excel_writes_them_in_german():
     amounts = np.random.default_rng(0).lognormal(8, 2, 80).round(2)
     written = np.array([f"{one:,.2f}".translate(str.maketrans(",.", ".,")) for one in amounts], dtype=object)
-    table, _ = make_table({"a": written}, amounts, "y", "auto")
+    table = make_table({"a": written}, amounts, "y", "auto")
     assert max(map(len, written)) > 9
     np.testing.assert_array_equal(table.numeric["a"], amounts)
 
@@ -110,7 +110,7 @@ def test_a_comma_after_a_zero_is_a_decimal_one():
     """Three decimals look like thousands, but nobody writes 0,125 for 125."""
     shares = np.arange(1, 90) / 1000
     texts = np.array([f"{share:.3f}".replace(".", ",") for share in shares], dtype=object)
-    table, _ = make_table({"a": texts}, shares, "y", "auto")
+    table = make_table({"a": texts}, shares, "y", "auto")
     np.testing.assert_allclose(table.numeric["a"], shares)
 
 
@@ -121,8 +121,8 @@ def test_the_pasted_code_reads_the_same_numbers(numbers, tmp_path):
     pl.DataFrame({"words": words, "commas": written(numbers[::-1], "{:,.2f}"), "share": written(numbers, "{:.2f}%"),
                   "y": written(numbers, "{:,.2f}")}).write_csv(path)
     columns, y, target = load(str(path), "y", None)
-    table, task = make_table(columns, y, target, "auto")
-    assert task == "regression"
+    table = make_table(columns, y, target, "auto")
+    assert table.task == "regression"
     np.testing.assert_allclose(table.target, numbers)
     table.origin = str(path), kind_of(str(path), None)
     scope = {}
@@ -139,7 +139,7 @@ DAYS = pd.date_range("2024-01-01", periods=80, freq="D")
     DAYS, DAYS.to_numpy(), DAYS.strftime("%Y-%m-%d"), DAYS.strftime("%d.%m.%Y"), DAYS.strftime("%m/%d/%Y %H:%M"),
     pl.Series(DAYS.to_list()).dt.date()], ids=["pandas", "numpy", "iso", "points", "slashes", "polars"])
 def test_dates_are_called_dates(numbers, dates):
-    table, _ = make_table({"when": dates, "b": numbers}, numbers, "y", "auto")
+    table = make_table({"when": dates, "b": numbers}, numbers, "y", "auto")
     assert list(table.numeric) == ["b"]
     assert "'when' holds dates and was dropped" in table.notes[0]
     assert "days since" in table.notes[0]
@@ -150,16 +150,16 @@ def test_dates_are_called_dates(numbers, dates):
 def test_a_column_that_counts_the_rows_is_known(numbers):
     shuffled = np.random.default_rng(1).permutation(80)
     ids = {"id": np.arange(1000, 1080), "mixed": shuffled, "near": np.r_[shuffled[:-1], 200], "half": shuffled + 0.5}
-    table, _ = make_table({**ids, "b": numbers}, numbers[::-1], "y", "auto")
+    table = make_table({**ids, "b": numbers}, numbers[::-1], "y", "auto")
     assert [name for name, column in table.numeric.items() if counts(column)] == ["id", "mixed"]
 
 
 def test_the_index_that_pandas_wrote_is_dropped(numbers, tmp_path):
     pd.DataFrame({"b": numbers, "y": numbers[::-1]}).to_csv(tmp_path / "with_index.csv")
-    table, _ = make_table(*load(str(tmp_path / "with_index.csv"), "y", None), "auto")
+    table = make_table(*load(str(tmp_path / "with_index.csv"), "y", None), "auto")
     assert list(table.numeric) == ["b"]
     assert "index of a frame" in table.notes[0]
-    table, _ = make_table({"": numbers, "b": -numbers}, numbers, "y", "auto")
+    table = make_table({"": numbers, "b": -numbers}, numbers, "y", "auto")
     assert list(table.numeric) == ["", "b"]
 
 
@@ -167,7 +167,7 @@ def test_the_index_that_pandas_wrote_is_dropped(numbers, tmp_path):
 def test_whole_numbers_that_floats_do_not_tell_apart_are_no_numbers_and_not_constant(numbers, kind):
     beyond = pd.Series(range(2**60, 2**60 + 80)).astype(kind)
     assert (beyond.nunique(), beyond.astype(float).nunique()) == (80, 1)
-    table, _ = make_table({"id": beyond, "far": 1024 * (beyond - 2**60) + 2**60, "b": numbers}, numbers, "y", "auto")
+    table = make_table({"id": beyond, "far": 1024 * (beyond - 2**60) + 2**60, "b": numbers}, numbers, "y", "auto")
     assert list(table.numeric) == ["far", "b"]
     assert (table.identifiers, table.constant) == (["id"], [])
     assert "'id' holds whole numbers beyond 2^53" in table.notes[0]
@@ -180,7 +180,7 @@ def test_whole_numbers_that_floats_do_not_tell_apart_are_no_numbers_and_not_cons
 def test_large_whole_numbers_keep_their_digits_beside_a_gap(numbers, made, gap):
     """Frames turn whole numbers with a gap into floats, of which 2^60 and 2^60 + 1 are one."""
     entries = [None if gap and row == 7 else 2**60 + row % 4 for row in range(80)]
-    table, _ = make_table({"id": made(entries), "b": numbers}, made(entries), "y", "classification")
+    table = make_table({"id": made(entries), "b": numbers}, made(entries), "y", "classification")
     assert (table.identifiers, table.constant, list(table.numeric)) == (["id"], [], ["b"])
     assert sorted(map(str, set(table.target.tolist()))) == [str(2**60 + rest) for rest in range(4)]
     set_apart(table, "id", None)
@@ -206,17 +206,17 @@ def test_classes_are_whole_numbers_that_an_integer_holds(numbers, target):
     with pytest.raises(ValueError, match="too large a whole number for a class"):
         make_table({"b": numbers}, target, "y", "auto")
     held = np.int64(2**62) + np.arange(80) % 2
-    assert set(make_table({"b": numbers}, held, "y", "auto")[0].target.tolist()) == {2**62, 2**62 + 1}
+    assert set(make_table({"b": numbers}, held, "y", "auto").target.tolist()) == {2**62, 2**62 + 1}
 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 7"])
 def test_a_sampled_or_filtered_index_is_dropped(numbers, name):
     sampled = np.sort(np.random.default_rng(0).permutation(5000)[:80])
-    table, _ = make_table({name: sampled, "b": numbers}, numbers[::-1], "y", "auto")
+    table = make_table({name: sampled, "b": numbers}, numbers[::-1], "y", "auto")
     assert list(table.numeric) == ["b"]
     assert list(table.indexes) == [name]
     repeated = np.r_[sampled[:-1], sampled[0]]
-    table, _ = make_table({name: repeated, "b": numbers}, numbers[::-1], "y", "auto")
+    table = make_table({name: repeated, "b": numbers}, numbers[::-1], "y", "auto")
     assert list(table.numeric) == [name, "b"]
 
 
@@ -225,7 +225,7 @@ def test_a_sampled_or_filtered_index_is_dropped(numbers, name):
     (["12,5 €", "1 €", "1,25€"], "€", 1.0), (["-3 °C", "4 °C", "5"], "°C", 4.0)])
 def test_units_in_the_entries_are_named_and_left_out(numbers, written, unit, number):
     texts = np.array(written * 20, dtype=object)
-    table, _ = make_table({"a": texts, "b": np.arange(60.0) ** 2}, numbers[:60], "y", "auto")
+    table = make_table({"a": texts, "b": np.arange(60.0) ** 2}, numbers[:60], "y", "auto")
     assert table.numeric["a"][1] == number
     assert not np.isnan(table.numeric["a"]).any()
     assert repr(unit) in table.notes[0]
@@ -235,7 +235,7 @@ def test_units_in_the_entries_are_named_and_left_out(numbers, written, unit, num
 def test_mixed_units_are_counted_and_codes_are_no_units(numbers):
     texts = np.array([f"{n} kg" for n in range(60)] + ["500 g"] * 20, dtype=object)
     codes = np.array(["A1", "B2", "C3", "D4"] * 20, dtype=object)
-    table, _ = make_table({"a": texts, "codes": codes}, numbers, "y", "auto")
+    table = make_table({"a": texts, "codes": codes}, numbers, "y", "auto")
     assert table.units == {"a": {"kg": 60, "g": 20}}
     assert np.isnan(table.numeric["a"]).sum() == 20
     assert list(table.categorical) == ["codes"]
@@ -243,7 +243,7 @@ def test_mixed_units_are_counted_and_codes_are_no_units(numbers):
 
 def test_few_different_texts_with_several_units_are_a_category(numbers):
     ranks = np.array(["1st", "2nd", "3rd", "3rd"] * 20, dtype=object)
-    table, _ = make_table({"rank": ranks, "b": numbers}, numbers[::-1], "y", "auto")
+    table = make_table({"rank": ranks, "b": numbers}, numbers[::-1], "y", "auto")
     assert table.categorical["rank"].tolist() == ranks.tolist()
     assert (table.units, table.notes) == ({}, [])
 
@@ -251,21 +251,21 @@ def test_few_different_texts_with_several_units_are_a_category(numbers):
 def test_words_for_a_missing_target_are_no_class(numbers):
     target = np.array(["yes", "no"] * 40, dtype=object)
     target[:6] = "n.a."
-    table, task = make_table({"b": numbers}, target, "y", "auto")
-    assert task == "classification"
+    table = make_table({"b": numbers}, target, "y", "auto")
+    assert table.task == "classification"
     assert set(table.target) == {"yes", "no"}
     assert table.places.tolist() == list(range(6, 80))
     assert table.target_words == {"n.a.": 6}
     target[:6] = "unknown"
-    table, _ = make_table({"b": numbers}, target, "y", "auto")
+    table = make_table({"b": numbers}, target, "y", "auto")
     assert set(table.target) == {"yes", "no", "unknown"}
     assert table.target_words == {"unknown": 6}
 
 
 def telling(columns, y):
     """Return how each column gives the target away."""
-    table, task = make_table(columns, y, "y", "auto")
-    codes = table.target_codes if task == "classification" else None
+    table = make_table(columns, y, "y", "auto")
+    codes = table.target_codes if table.classifies else None
     columns = {**table.numeric, **table.categorical}
     return {name: how for name, column in columns.items() if (how := tells(column, table.target, codes))}
 
@@ -286,14 +286,14 @@ def test_columns_that_give_the_target_away_are_known(numbers):
 def test_equal_rows_stay_on_one_side_of_the_split(numbers):
     X, y = np.r_[numbers, numbers[:20], numbers[:10]], np.r_[np.arange(80), np.arange(20), np.arange(10)] % 2
     colour = np.where(X > 2500, "red", "green").astype(object)
-    table, _ = make_table({"a": X, "colour": colour}, y, "y", "auto")
-    train, test, note = split(table, True, 0)
+    table = make_table({"a": X, "colour": colour}, y, "y", "auto")
+    train, test, note = split(table, 0)
     assert sorted([*train, *test]) == list(range(110))
     assert not set(X[train]) & set(X[test])
     assert 0.2 < len(test) / 110 < 0.4
     assert note == "Rows that repeat the features of another: 30; they were kept on one side of the split."
-    table, _ = make_table({"colour": colour}, y, "y", "auto")
-    train, test, note = split(table, True, 0)
+    table = make_table({"colour": colour}, y, "y", "auto")
+    train, test, note = split(table, 0)
     assert (len(train), len(test)) == (77, 33)
     assert note == "Rows that repeat the features of another: 108, so many that some are on both sides of the split."
 
@@ -362,10 +362,10 @@ def test_entries_that_make_a_columns_scale_are_named_once():
     rng = np.random.default_rng(0)
     X = {name: rng.normal(size=100) for name in "abcde"}
     y = rng.normal(size=100)
-    assert stretched(make_table(X, y, "y", "regression")[0]) == []
+    assert stretched(make_table(X, y, "y", "regression")) == []
     for name in "abcd":
         X[name][[3, 70]] = 1e20
-    found, = stretched(make_table(X, y, "y", "regression")[0])
+    found, = stretched(make_table(X, y, "y", "regression"))
     assert found.startswith("Columns 'a', 'b', 'c' and 1 more: entries lie so far out (rows 3, 70) that")
 
 
@@ -422,7 +422,7 @@ def test_the_pattern_of_plain_numbers_takes_what_python_takes(text, after):
 
 
 def test_a_column_without_a_name_is_called_so(numbers):
-    table, _ = make_table({"": np.arange(7, 87), "b": numbers}, numbers[::-1], "y", "auto")
+    table = make_table({"": np.arange(7, 87), "b": numbers}, numbers[::-1], "y", "auto")
     assert table.notes == ["The column without a name, the index of a frame that was written with it, was dropped."]
 
 
@@ -449,7 +449,7 @@ def test_two_columns_of_one_name_are_refused(names):
                                                        (3, "regression", False), (2, "auto", False)])
 def test_whole_numbers_that_are_taken_for_classes_unasked_are_noted(values, task, noted):
     y = np.arange(40) % values
-    table, _ = make_table({"a": np.linspace(0, 1, 40)}, y, "visits", task)
+    table = make_table({"a": np.linspace(0, 1, 40)}, y, "visits", task)
     assert [note for note in table.notes if "--task regression" in note] == [
         "The 3 whole numbers of the target 'visits' were taken for classes. If they are amounts, use --task regression."
     ] * noted

@@ -34,10 +34,10 @@ from audit_problems import only
 
 
 def split_of(frame, y, entries=None, **options):
-    table, task = make_table(columns_of(frame), y, "y", "auto")
+    table = make_table(columns_of(frame), y, "y", "auto")
     asked = Options(**options)
     set_apart(table, asked.groups, asked.time)
-    return split_table(table, task, entries or {"majority class": DummyClassifier(), "plain SVC": LinearSVC()}, asked)
+    return split_table(table, entries or {"majority class": DummyClassifier(), "plain SVC": LinearSVC()}, asked)
 
 
 def found(split, *chosen):
@@ -194,10 +194,10 @@ def test_rows_to_test_on_are_compared_with_the_others(frame):
     rows = np.arange(300)
     later = frame.assign(b=frame["b"] + 5 * (rows >= 200))
     y = frame["side"].to_numpy()
-    table, task = make_table(columns_of(later), y, "y", "auto")
+    table = make_table(columns_of(later), y, "y", "auto")
     table.to_test = rows >= 200
     entries = {"majority class": DummyClassifier(), "plain SVC": LinearSVC()}
-    result = found(split_table(table, task, entries, Options()), DRIFTED).along
+    result = found(split_table(table, entries, Options()), DRIFTED).along
     assert [one.column for one in result.columns] == ["b"]
     assert result.columns[0].middle == pytest.approx([later["b"][:200].median(), later["b"][200:].median()])
 

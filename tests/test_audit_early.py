@@ -26,10 +26,10 @@ def told(y_wrong):
     X, y = make_classification(120, 4, n_informative=4, n_redundant=0, class_sep=2.5, flip_y=0, random_state=0)
     y[list(y_wrong)] = 1 - y[list(y_wrong)]
     columns = {f"c{j}": X[:, j] for j in range(4)} | {"flat": np.r_[1.0, np.zeros(119)]}
-    table, task = make_table(columns, y, "y", "auto")
+    table = make_table(columns, y, "y", "auto")
     lines: list[str] = []
     with only("plain SVC"):
-        result = audit_table(None, table, task, Options(rows=60), lambda what, share: lines.append(what),
+        result = audit_table(None, table, Options(rows=60), lambda what, share: lines.append(what),
                              time.monotonic(), tell=lambda line: lines.append(f"told: {line}"))
     return lines, result
 
@@ -47,9 +47,9 @@ def test_findings_of_columns_are_told_before_any_model_is_fitted_and_stand_in_th
 
 def test_the_time_that_reading_took_counts_towards_the_limit():
     X, y = make_classification(120, 4, random_state=0)
-    table, task = make_table({f"c{j}": X[:, j] for j in range(4)}, y, "y", "auto")
+    table = make_table({f"c{j}": X[:, j] for j in range(4)}, y, "y", "auto")
     with only("plain SVC"):
-        result = audit_table(None, table, task, Options(max_time=3600.0), None, time.monotonic() - 3600)
+        result = audit_table(None, table, Options(max_time=3600.0), None, time.monotonic() - 3600)
     assert result.cut
     assert result.recommended is None
 
@@ -71,8 +71,8 @@ def test_a_machine_that_is_in_the_table_twice_has_the_same_scores_in_both_rows(m
                                                                       **THREAT)}
     monkeypatch.setattr(contenders, "_CONTENDERS", {"classification": few, "regression": {}})
     X, y = make_classification(80, 3, n_informative=3, n_redundant=0, class_sep=2.0, random_state=1)
-    table, task = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")
-    rows = audit_table(None, table, task, Options(rows=50), lambda what, share: None, time.monotonic()).rows
+    table = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")
+    rows = audit_table(None, table, Options(rows=50), lambda what, share: None, time.monotonic()).rows
     assert all(cell.value is not None for key, cell in rows["adversarial SVC"].items() if "labels" not in key)
     assert rows["adversarial SVC"] == rows["certified SVC"]
 

@@ -61,9 +61,9 @@ def test_the_gain_is_on_rows_that_no_correction_touches(result, flipped):
 def test_corrections_help_a_model_that_follows_every_label(flipped):
     """The nearest row's label is what a model of one neighbour says: with wrong labels corrected it is right."""
     X, y, given, _ = flipped
-    table, task = make_table(columns_of(X), given, "y", "auto")
+    table = make_table(columns_of(X), given, "y", "auto")
     entries = {"majority class": DummyClassifier(), "mine": KNeighborsClassifier(1), "plain SVC": SVC()}
-    split = split_table(table, task, entries, Options(rows=200))
+    split = split_table(table, entries, Options(rows=200))
     chosen = tuple(one for one in MEASUREMENTS if one.name in {
         "scores on the rows as they are", "wrong targets", "what the advice gains"})
     found = measure(chosen, split, lambda *_: None, lambda line: None)
@@ -83,8 +83,8 @@ def test_the_gain_is_by_the_metric_that_decides(metric, score, sign):
     if sign > 0:
         y = (y > 0.8).astype(int)
     with only("plain SVC", "plain kernel ridge"):
-        table, task = make_table(columns_of(pd.DataFrame(X, columns=list("abc"))), y, "y", "auto")
-        split = split_table(table, task, contenders(task, 0.25, 0) | baselines(table, task, 0),
+        table = make_table(columns_of(pd.DataFrame(X, columns=list("abc"))), y, "y", "auto")
+        split = split_table(table, contenders(table.task, 0.25, 0) | baselines(table, 0),
                             Options(effort="quick", metric=metric))
         found = measure(MEASUREMENTS, split, lambda *_: None, lambda line: None)
         if metric == "accuracy":
@@ -112,10 +112,10 @@ def test_a_gain_of_balanced_accuracy_has_the_standard_error_of_its_classes():
 
 def test_scores_class_by_class_are_those_of_scikit_learn(flipped):
     X, _, given, _ = flipped
-    table, task = make_table(columns_of(X), given, "y", "auto")
+    table = make_table(columns_of(X), given, "y", "auto")
     with only("plain SVC"):
         again = buttress.audit(None, X, given, effort="quick")
-    split = split_table(table, task, {"plain SVC": SVC()}, Options(effort="quick"))
+    split = split_table(table, {"plain SVC": SVC()}, Options(effort="quick"))
     name = again.recommended or "plain SVC"
     if name == "plain SVC":
         predicted = SVC().fit(split.train.X, split.train.y).predict(split.test.X)

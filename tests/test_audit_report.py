@@ -333,7 +333,7 @@ def test_dates_of_nanoseconds_are_written_as_dates(mislabelled, tmp_path):
     days = np.arange("2024-01-01", 160, dtype="datetime64[D]").astype("datetime64[ns]")
     days[3] = "NaT"
     table = result.sheet.table
-    calls = make_table(columns_of(np.arange(160.0)[:, None]), table.given_target, "y", "auto", days)[0].row_numbers
+    calls = make_table(columns_of(np.arange(160.0)[:, None]), table.given_target, "y", "auto", days).row_numbers
     replace(result.sheet, table=replace(table, given={"day": days}, row_numbers=calls)).write(tmp_path / "s.csv")
     with (tmp_path / "s.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -347,9 +347,9 @@ def test_what_is_said_of_linear_machines_of_several_classes_under_attack_is_exac
     """The worst move of a row is known; gradients go to one rival, and left such rows standing."""
     X, y = make_classification(900, 20, n_informative=6, n_classes=3, random_state=0)
     columns = {**columns_of(X), "kind": np.where(X[:, 0] > 0, "u", "v")}
-    table, task = make_table(columns, y, "y", "auto")
+    table = make_table(columns, y, "y", "auto")
     entries = {"majority class": DummyClassifier(), "linear": buttress.AdversarialLinearSVC(eps=0.25)}
-    split = split_table(table, task, entries, Options(effort="quick"))
+    split = split_table(table, entries, Options(effort="quick"))
     found = measure((AS_IS, ATTACKED), split, lambda what, share: None, lambda line: None)
     reach = np.where(np.arange(split.test.X.shape[1]) < 20, 0.25, 0.0)
     fallen = exact(found.models["linear"], split.test.X, split.test.y, eps=reach, return_info=True)[1].success
@@ -359,8 +359,8 @@ def test_what_is_said_of_linear_machines_of_several_classes_under_attack_is_exac
 def test_what_is_said_of_boosting_under_attack_is_exact_at_any_effort():
     """Trying leaves rows standing that a worst move turns; the oracle settles each row, however long it takes."""
     X, y = make_classification(240, 6, random_state=0)
-    table, task = make_table(columns_of(X), y, "y", "auto")
-    split = split_table(table, task, baselines(table, task, 0), Options(effort="quick"))
+    table = make_table(columns_of(X), y, "y", "auto")
+    split = split_table(table, baselines(table, 0), Options(effort="quick"))
     found = measure((AS_IS, ATTACKED), split, lambda what, share: None, lambda line: None)
     model, rows = found.models["gradient boosting"], (split.test.native, split.test.y)
     stands = ~exact(model, *rows, eps=0.25, return_info=True)[1].success

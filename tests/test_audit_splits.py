@@ -44,16 +44,16 @@ def patients(n=240, count=30, seed=0):
 
 
 def table_of(frame, y, groups=None, time=None):
-    table, task = make_table(columns_of(frame), y, "y", "auto")
+    table = make_table(columns_of(frame), y, "y", "auto")
     set_apart(table, groups, time)
-    return table, task == "classification"
+    return table
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_groups_stay_whole_and_their_column_is_no_feature(seed):
     frame, y = patients()
-    table, classifies = table_of(frame, y, groups="patient")
-    train, test, note = split(table, classifies, seed)
+    table = table_of(frame, y, groups="patient")
+    train, test, note = split(table, seed)
     who = frame["patient"].to_numpy()
     assert not set(who[train]) & set(who[test])
     assert len(train) + len(test) == len(y)
@@ -64,28 +64,28 @@ def test_groups_stay_whole_and_their_column_is_no_feature(seed):
 
 def test_the_latest_rows_are_held_out_and_equal_times_are_on_one_side():
     frame, y = patients()
-    table, classifies = table_of(frame, y, time="day")
-    train, test, _ = split(table, classifies, 0)
+    table = table_of(frame, y, time="day")
+    train, test, _ = split(table, 0)
     assert frame["day"].to_numpy()[train].max() < frame["day"].to_numpy()[test].min()
     assert len(test) == round(0.3 * len(y))
     months = frame.assign(day=frame["day"].str[:7])
-    train, test, _ = split(*table_of(months, y, time="day"), 0)
+    train, test, _ = split(table_of(months, y, time="day"), 0)
     assert not set(months["day"][train]) & set(months["day"][test])
     years = frame.assign(day=[f"{1500 + 36 * i}-12-31" for i in range(len(y))])  # up to 9999 or so
-    assert split(*table_of(years, y, time="day"), 0)[1].tolist() == list(range(168, 240))
+    assert split(table_of(years, y, time="day"), 0)[1].tolist() == list(range(168, 240))
 
 
 @pytest.mark.parametrize("values", [pd.Series(np.arange(240.0)), pd.date_range("2024-01-01", periods=240)])
 def test_times_are_numbers_or_dates_too(values):
     frame, y = patients()
-    _, test, _ = split(*table_of(frame.assign(when=values), y, time="when"), 0)
+    _, test, _ = split(table_of(frame.assign(when=values), y, time="when"), 0)
     assert test.tolist() == list(range(168, 240))
 
 
 def test_a_row_without_a_group_is_one_and_one_without_a_time_is_refused():
     frame, y = patients()
     frame.loc[[3, 5], "patient"] = None
-    table, _ = table_of(frame, y, groups="patient")
+    table = table_of(frame, y, groups="patient")
     assert len({table.groups[3], table.groups[5], *table.groups}) == len(set(frame["patient"].dropna())) + 2
     with pytest.raises(ValueError, match="'patient' puts all rows into one group"):
         table_of(frame.assign(patient=1), y, groups="patient")
@@ -113,14 +113,14 @@ def test_a_class_that_only_later_rows_have_is_refused():
     frame, y = patients()
     y = np.where(frame["day"] > "2024-08-01", 2, y)
     with pytest.raises(ValueError, match="Class 2 of 'y' is in no row that models would be trained on"):
-        split(*table_of(frame, y, time="day"), 0)
+        split(table_of(frame, y, time="day"), 0)
 
 
 def test_models_are_tested_on_the_rows_given_to_test_them():
     frame, y = patients()
     more = {**columns_of(frame[200:]), "y": y[200:]}
-    table, _ = table_to_test(columns_of(frame[:200]), y[:200], "y", "auto", more)
-    train, test, _ = split(table, True, 0)
+    table = table_to_test(columns_of(frame[:200]), y[:200], "y", "auto", more)
+    train, test, _ = split(table, 0)
     assert (train.tolist(), test.tolist()) == (list(range(200)), list(range(200, 240)))
     with pytest.raises(ValueError, match="lack the columns 'c', 'y'"):
         table_to_test(columns_of(frame), y, "y", "auto", columns_of(frame.drop(columns="c")))
@@ -139,7 +139,7 @@ def test_a_column_to_drop_is_no_feature_and_in_the_keys_of_rows():
 def test_a_column_of_numbers_stays_one_with_rows_to_test_or_is_refused():
     X, y = {"a": np.arange(40.0)}, np.arange(40) % 2
     more = {"a": np.array(["1.5", "", "x"], dtype=object), "y": [0, 0, 0]}
-    table, _ = table_to_test(X, y, "y", "auto", more)
+    table = table_to_test(X, y, "y", "auto", more)
     np.testing.assert_array_equal(table.numeric["a"], [*X["a"], 1.5, np.nan, np.nan])
     with pytest.raises(ValueError, match="'a' held numbers before"):
         table_to_test(X, y, "y", "auto", more | {"a": np.array(["x"] * 3, dtype=object)})
@@ -155,10 +155,10 @@ def test_labels_of_patients_are_told_by_random_rows_and_not_by_whole_patients():
     """The columns say who a patient is and nothing else, so a new patient cannot be told: an honest accuracy is .5."""
     frame, y = patients(count=40)
     frame = frame.drop(columns="day")
-    random = split_table(*make_table(columns_of(frame.drop(columns="patient")), y, "y", "auto"), {}, Options())
-    table, task = make_table(columns_of(frame), y, "y", "auto")
+    random = split_table(make_table(columns_of(frame.drop(columns="patient")), y, "y", "auto"), {}, Options())
+    table = make_table(columns_of(frame), y, "y", "auto")
     set_apart(table, "patient", None)
-    grouped = split_table(table, task, {}, Options())
+    grouped = split_table(table, {}, Options())
     scores = []
     for one in (random, grouped):
         model = KNeighborsClassifier(1).fit(one.train.X, one.train.y)
@@ -232,11 +232,11 @@ def test_the_interval_of_an_auc_holds_the_truth():
 def test_what_the_majority_cannot_win_decides_where_a_class_is_rare():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), (np.arange(300) % 15 == 0).astype(int)
-    table, task = make_table(columns_of(X), y, "y", "auto")
-    assert split_table(table, task, {}, Options()).decides == "balanced"
-    assert split_table(table, task, {}, Options(metric="accuracy")).decides == "as_is"
-    table, task = make_table(columns_of(X), np.arange(300) % 3, "y", "auto")
-    assert split_table(table, task, {}, Options()).metric == "accuracy"
+    table = make_table(columns_of(X), y, "y", "auto")
+    assert split_table(table, {}, Options()).decides == "balanced"
+    assert split_table(table, {}, Options(metric="accuracy")).decides == "as_is"
+    table = make_table(columns_of(X), np.arange(300) % 3, "y", "auto")
+    assert split_table(table, {}, Options()).metric == "accuracy"
     majority = balanced_accuracy(y == 0, y)
     assert majority.value == 0.5
 
@@ -246,9 +246,9 @@ def check(code):
 
 
 def found_by(code, frame, y):
-    table, task = make_table(columns_of(frame), y, "y", "auto")
+    table = make_table(columns_of(frame), y, "y", "auto")
     none = np.zeros(0, dtype=np.intp)
-    evidence = Evidence(table, task == "classification", none, none, none, none_judged(table.target, True), {}, None,
+    evidence = Evidence(table, none, none, none, none_judged(table.target, True), {}, None,
                         MAJORITY, 0.25)
     return list(check(code).find(evidence))
 
@@ -263,12 +263,12 @@ def test_a_column_that_tells_the_target_of_relatives_only_is_no_leak_where_they_
                           "when": np.arange(600)})
     for features in (["near", "noise"], [*frame]):
         columns = frame[features]
-        table, _ = make_table(columns_of(columns), y, "y", "auto")
+        table = make_table(columns_of(columns), y, "y", "auto")
         if len(features) > 2:
             table.numeric.pop("who" if "time" in options else "when", None)
             set_apart(table, options.get("groups"), options.get("time"))
         none = np.zeros(0, dtype=np.intp)
-        evidence = Evidence(table, True, none, none, none, none_judged(y, True), {}, None, MAJORITY, 0.25)
+        evidence = Evidence(table, none, none, none, none_judged(y, True), {}, None, MAJORITY, 0.25)
         found = list(check("BUT001").find(evidence))
         assert [one.evidence["columns"] for one in found] == ([["near"]] if len(features) == 2 else [])
 
@@ -277,9 +277,9 @@ def test_a_leak_is_found_on_the_rows_given_to_test_on():
     """There the column tells the target, and of the others nothing does; elsewhere it does not matter."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
-    table, _ = make_table({"leak": y + 0.1 * rng.normal(size=300), "noise": rng.normal(size=300)}, y, "y", "auto")
+    table = make_table({"leak": y + 0.1 * rng.normal(size=300), "noise": rng.normal(size=300)}, y, "y", "auto")
     none = np.zeros(0, dtype=np.intp)
-    evidence = Evidence(table, True, none, none, none, none_judged(y, True), {}, None, MAJORITY, 0.25)
+    evidence = Evidence(table, none, none, none, none_judged(y, True), {}, None, MAJORITY, 0.25)
     table.to_test = np.arange(300) >= 200
     assert [one.evidence["columns"] for one in check("BUT001").find(evidence)] == [["leak"]]
     table.numeric["leak"][200:] = rng.normal(size=100)

@@ -70,10 +70,10 @@ def result(watched):
 
 def test_what_is_proven_and_left_of_each_model_is_on_both_sides_of_the_search(watched):
     frame, y = table()
-    made, task = make_table(columns_of(frame), y, "y", "auto")
+    made = make_table(columns_of(frame), y, "y", "auto")
     seen = watched[1]
     assert len(seen) >= 5
-    assert split_table(made, task, {}, Options()).features.units[0].coded == {"colour": ["blue", "green", "red"]}
+    assert split_table(made, {}, Options()).features.units[0].coded == {"colour": ["blue", "green", "red"]}
     for name, (true, standing, proven) in seen.items():
         assert not (proven & ~true).any(), name  # no proof is broken
         assert not (true & ~standing).any(), name  # what an attack broke is broken
@@ -93,11 +93,11 @@ def test_models_are_trained_and_told_of_the_threat(result):
 
 def test_the_code_of_a_machine_trained_under_a_threat_runs():
     frame, y = table()
-    made, task = make_table(columns_of(frame), y, "y", "auto")
+    made = make_table(columns_of(frame), y, "y", "auto")
     from buttress import CertifiedSVC
     from buttress.audit.writing.paste import paste
 
-    split = split_table(made, task, {"certified": CertifiedSVC()}, Options(threat=THREAT))
+    split = split_table(made, {"certified": CertifiedSVC()}, Options(threat=THREAT))
     made.origin = "", "pandas frame"
     code = paste(made, split.unfitted["certified"])
     space = {}

@@ -35,9 +35,9 @@ def clean(seed=0):
 
 def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.02, 0.2), better=("model",)):
     """Evidence with verdicts and scores made up, so that no model need be fitted."""
-    table, task = make_table(X, y, "y", task)
-    classifies = task == "classification"
-    train, test, _ = split(table, classifies, 0)
+    table = make_table(X, y, "y", task)
+    classifies = table.classifies
+    train, test, _ = split(table, 0)
     judged = np.arange(len(table))
     probability = np.full(len(table), 0.001)
     probability[list(wrong)] = 0.99
@@ -51,7 +51,7 @@ def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=(), interval=(0.0
     guess = "majority class" if classifies else "mean of the target"
     score = Cell(0.9, 0.85, 0.95) if classifies else Cell(1.0, 0.9, 1.1)
     rows = {"model": {"as_is": score} | (cells or {}), guess: {"as_is": Cell(0.5) if classifies else Cell(3.0)}}
-    return Evidence(table, classifies, train, test, judged, verdicts, rows, "model", guess, 0.25, list(novel),
+    return Evidence(table, train, test, judged, verdicts, rows, "model", guess, 0.25, list(novel),
                     better=None if better is None else list(better))
 
 

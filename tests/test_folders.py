@@ -96,7 +96,7 @@ def test_batches_of_a_folder_give_scikit_learns_fit_to_all_rows_in_memory(y, kin
 
 def held_out(sample):
     """The numbers of the rows that are held out to score the machine."""
-    return sample.numbers[split(sample.table, sample.task == "classification", 0)[1]]
+    return sample.numbers[split(sample.table, 0)[1]]
 
 
 def test_the_score_is_that_of_a_fit_which_had_not_seen_the_rows():
@@ -430,7 +430,7 @@ def test_numbers_are_no_classes_but_a_class_among_floats_is():
     write_folder(np.where(np.arange(N) == 500, 2.0, (SCORE > 0).astype(float)))
     with pytest.raises(ValueError, match=r"holds 2\.0, which none of the 30 rows"):
         sampled(parquet_rows("rows"), "y", "auto", 30, 0)
-    assert sampled(parquet_rows("rows"), "y", "regression", 30, 0).task == "regression"
+    assert sampled(parquet_rows("rows"), "y", "regression", 30, 0).table.task == "regression"
     for path in Path("rows").rglob("*.parquet"):
         frame = pl.read_parquet(path, glob=False)
         frame.with_columns(pl.col("y").cast(pl.Decimal(10, 1))).write_parquet(path)

@@ -12,10 +12,11 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from test_laws_of_radii import model_of, near
 
-from buttress import ThreatModel, certificates
+from buttress import ThreatModel
 from buttress._proof import UNIT
-from buttress.certificates import NORMS, certified_radius, certified_within
+from buttress.certificates import certified_radius, certified_within, inputs
 from buttress.certificates import leads as leads_module
+from buttress.certificates.inputs import NORMS
 from buttress.certificates.radius import OUTWARD, SHORTFALL
 from buttress.certificates.region import Attacker
 from buttress.certificates.trees_and_pipelines import MOST_WAYS, proven_under
@@ -70,7 +71,7 @@ def test_a_swap_that_rounding_puts_at_the_threshold_is_reached():
 
 
 def test_the_radii_of_both_norms_follow_from_either():
-    both = certificates._radii_of_both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
+    both = inputs._radii_of_both(np.array([3.0, 1.0, 8.0]), np.array([1.0, 2.0, 1.0]), 4)
     assert (both.l2.tolist(), both.linf.tolist()) == ([3.0, 2.0, 8.0], [1.5, 2.0, 4.0])
     model = model_of(Laplacian(1.0), [[0.0, 0.0]], [1.0], bias=-0.5)
     for norm in (None, *NORMS):
@@ -109,12 +110,12 @@ def test_parts_are_shared_by_all_ways_to_swap_and_none_is_searched_where_none_is
         patch.setattr(leads_module, "prove", lambda *given: pytest.fail("branched"))
         assert not certified_within(model, x, eps=0.9, max_parts=0).any()
     given = []
-    monkeypatch.setattr(certificates, "read_threat", lambda *rest: SimpleNamespace(count=lambda: 3))
-    monkeypatch.setattr(certificates, "proven_under", lambda *rest: None)
-    monkeypatch.setattr(certificates, "_proofs", lambda model, X, parts: given.append(parts) or (SimpleNamespace(
+    monkeypatch.setattr(inputs, "read_threat", lambda *rest: SimpleNamespace(count=lambda: 3))
+    monkeypatch.setattr(inputs, "proven_under", lambda *rest: None)
+    monkeypatch.setattr(inputs, "_proofs", lambda model, X, parts: given.append(parts) or (SimpleNamespace(
         classes=None, within=None), x))
     for max_parts in (0, 10):
-        certificates._under_threat(model, x, threat, max_parts)
+        inputs._under_threat(model, x, threat, max_parts)
     assert given == [0, 4]
 
 
@@ -122,14 +123,14 @@ def test_columns_that_stay_are_measured_in_a_thousandth_of_the_least_that_moves(
     given = [[4.0, 0.0, 2.0], [0.25, 0.0, 0.5], [0.0, 0.0, 0.0]]
     used = [[4.0, 1e-3, 2.0], [0.25, 0.25e-3, 0.5], [1e-3] * 3]
     for row, units in zip(given, used, strict=True):
-        assert certificates._measured(np.array([row])).tolist() == near(units)
-    np.testing.assert_array_equal(certificates._measured(np.array(given)), used)
+        assert inputs._measured(np.array([row])).tolist() == near(units)
+    np.testing.assert_array_equal(inputs._measured(np.array(given)), used)
 
 
 def test_rows_are_looked_at_in_blocks_of_two_million_kernel_values():
     def blocks(centres, rows):
         leads = SimpleNamespace(score=SimpleNamespace(expansion=SimpleNamespace(coef=np.zeros((centres, 7)))))
-        return [(block[0], block[-1]) for block in certificates._blocks(leads, rows)]
+        return [(block[0], block[-1]) for block in inputs._blocks(leads, rows)]
 
     assert blocks(1_000_000, 5) == [(0, 1), (2, 3), (4, 4)]
     assert blocks(3_000_000, 2) == [(0, 0), (1, 1)]
@@ -142,7 +143,7 @@ def test_a_box_holds_rows_and_columns_without_a_unit_in_place():
     x = np.array([[0.5, 1.0], [0.25, 2.0]])
 
     def held(bounds, scale):
-        return certificates._held(bounds, certificates._units("scale", scale, x), x)
+        return inputs._held(bounds, inputs._units("scale", scale, x), x)
 
     for scale in (None, [1.0, 2.0]):
         assert held(None, scale)[0] is None
@@ -151,7 +152,7 @@ def test_a_box_holds_rows_and_columns_without_a_unit_in_place():
     assert (low.tolist(), high.tolist()) == ([[0.0, 1.0], [0.0, 2.0]], [[3.0, 1.0], [3.0, 2.0]])
     low, high = held(None, [1.0, 0.0])[0]
     assert (low.tolist(), high.tolist()) == ([[-np.inf, 1.0], [-np.inf, 2.0]], [[np.inf, 1.0], [np.inf, 2.0]])
-    low, high = certificates._whole_box(None, x)
+    low, high = inputs._whole_box(None, x)
     assert (low == -np.inf).all()
     assert (high == np.inf).all()
     assert certified_within(model, x, eps=np.array([[0.4, 0.0]])).tolist() == [True, True]
@@ -166,8 +167,8 @@ def test_a_machine_behind_steps_is_asked_in_the_box_of_its_rows_reached_from_the
     rng, seen = np.random.default_rng(0), []
     X = rng.normal(size=(20, 3))
     model = make_pipeline(PolynomialFeatures(2), SVC()).fit(X, X[:, 0] > 0)
-    chain = certificates._proofs(model, X, 7)[0]
-    monkeypatch.setattr(certificates, "_proven", lambda leads, centre, attacker, radius, max_parts: seen.append(
+    chain = inputs._proofs(model, X, 7)[0]
+    monkeypatch.setattr(inputs, "_proven", lambda leads, centre, attacker, radius, max_parts: seen.append(
         (leads, attacker, radius.tolist(), max_parts)))
     centre = np.full((3, 10), 5.0) + rng.normal(size=(3, 1))
     far = rng.uniform(size=(2, 3, 10))
@@ -186,6 +187,6 @@ def test_what_holds_without_a_box_holds_in_it_and_rows_are_asked_for_a_little_mo
         within=lambda X, rivals, free, eps: asked.append(eps.tolist()) or eps > (1.5 if free.low is None else np.inf),
         radii=lambda X, rivals, free: np.array([5.0, 0.5])[: len(X)])
     attacker = Attacker("l2", np.ones(1), -np.ones((4, 1)), np.ones((4, 1)))
-    radius = certificates._without_box(leads, np.zeros((4, 1)), [], attacker, np.array([1.0, 2.0, np.inf, 3.0]))
+    radius = inputs._without_box(leads, np.zeros((4, 1)), [], attacker, np.array([1.0, 2.0, np.inf, 3.0]))
     assert asked[0] == near([1 + SHORTFALL, 2 + 2 * SHORTFALL, 0.0, 3 + 3 * SHORTFALL])
     assert radius.tolist() == [1.0, 5.0, np.inf, 3.0]

@@ -71,9 +71,9 @@ class LabelsOnly:
 
 def spaced(X, y):
     """A table and its space, all rows taken for training."""
-    table, task = make_table(columns_of(X), y, "y", "auto")
+    table = make_table(columns_of(X), y, "y", "auto")
     table.origin = "", kind_of_frame(X)
-    return table, MoveSpace(table, table.coded(), np.arange(len(table))), task == "classification"
+    return table, MoveSpace(table, table.coded(), np.arange(len(table))), table.classifies
 
 
 @pytest.mark.parametrize("library", [pd, pl])
@@ -228,8 +228,8 @@ def test_models_that_do_not_suit_the_data_are_refused_before_any_work(model, mes
 
 def test_numbers_without_gaps_are_asked_at_prepared_features():
     X = pd.DataFrame({"a": SIZE, "b": COLUMNS["gap"]})
-    table, _ = make_table(columns_of(X), LABELS, "y", "auto")
-    whole, _ = make_table(columns_of(X[["a"]]), LABELS, "y", "auto")
+    table = make_table(columns_of(X), LABELS, "y", "auto")
+    whole = make_table(columns_of(X[["a"]]), LABELS, "y", "auto")
     model = LogisticRegression().fit(X[["a"]], LABELS)
     assert (takes_numbers(model, whole), takes_numbers(model, table)) == (True, False)
     assert [is_fitted(one) for one in (model, LogisticRegression(), LabelsOnly(model))] == [True, False, True]
@@ -241,10 +241,10 @@ def test_a_trained_model_file_is_audited_on_texts_and_gaps(tmp_path):
 
     columns = {"price": np.array([f"£{value:.2f}" for value in SIZE], dtype=object), "colour": COLOUR,
                "gap": COLUMNS["gap"]}
-    table, task = make_table(columns, LABELS == "yes", "y", "auto")
-    entries = estimators(table, task, 0.25, 0)
+    table = make_table(columns, LABELS == "yes", "y", "auto")
+    entries = estimators(table, 0.25, 0)
     name = "logistic regression"
-    save(train(table, task, name, entries[name], source="a", written={}), tmp_path / "m.buttress")
+    save(train(table, name, entries[name], source="a", written={}), tmp_path / "m.buttress")
     found = buttress.audit(load(tmp_path / "m.buttress"), pd.DataFrame(columns), LABELS == "yes", rows=30)
     cells = found.rows["yours (logistic regression)"]
     assert cells["as_is"].value > 0.6

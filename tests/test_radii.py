@@ -54,9 +54,9 @@ def lazy(model, X, y, threat, right, seed, **how):
 def test_the_curve_of_an_audit_never_rises_and_its_table_agrees(monkeypatch):
     monkeypatch.setattr("buttress.audit.measurements.attacked.under_threat", lazy)
     X, y = moons(120)
-    table, _ = make_table({"a": X[:, 0], "b": X[:, 1]}, y, "y", "classification")
+    table = make_table({"a": X[:, 0], "b": X[:, 1]}, y, "y", "classification")
     entries = {"majority class": DummyClassifier(), "plain SVC": SVC(), "logistic regression": LogisticRegression()}
-    split = split_table(table, "classification", entries, Options(eps=0.5))
+    split = split_table(table, entries, Options(eps=0.5))
     found = measure((AS_IS, ATTACKED), split, lambda *_: None, lambda line: None)
     for name in list(entries)[1:]:
         curve = found.curves["eps"][name]

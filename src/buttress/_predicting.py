@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_number, check_option, check_X, warn_user
 from buttress._state import Attribute, State
-from buttress._types import Labels, MatrixLike, Parameters, RandomStateLike, Rows
+from buttress._types import GetParams, Labels, MatrixLike, RandomStateLike, Rows
 from buttress.expansion import HasExpansion, KernelExpansion, class_contrasts, winners
 from buttress.kernels import Linear, kernel_takes_sparse
 
@@ -37,7 +37,7 @@ def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = Fals
 class Mixed:
     """What the classes below ask of the estimator that they are mixed into."""
 
-    get_params: Parameters
+    get_params: GetParams
 
 
 class Decisions(Mixed):

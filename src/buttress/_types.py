@@ -4,7 +4,7 @@ Data are typed by what is used of them, so that no data frame library is importe
 once they are checked. Where sparse rows are allowed it also stands for CSR, which has the same operations.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
@@ -59,6 +59,8 @@ MatrixLike = NDArray[Any] | Sequence[Sequence[float]] | Frame | SparseMatrix
 DenseOrSparse: TypeAlias = Array | csr_matrix
 # one entry a row: targets, labels or weights
 VectorLike = ArrayLike
+# a factor of the weights of each class
+ClassWeight = Mapping[Any, float] | str | None
 # the ends of a box: numbers, or arrays that broadcast to the rows
 BoundsLike = tuple[ArrayLike, ArrayLike]
 # a generator of either kind of NumPy's
@@ -67,13 +69,13 @@ Rng = np.random.RandomState | np.random.Generator
 RandomStateLike = int | np.random.RandomState | np.random.Generator | None
 
 
-Parameters = Callable[..., Attributes]  # what get_params is
+GetParams = Callable[..., Attributes]  # what get_params is
 
 
 class Estimator(Protocol):
     """Anything with scikit-learn's parameters."""
 
-    get_params: Parameters
+    get_params: GetParams
 
 
 class Predictor(Protocol):
@@ -124,7 +126,7 @@ def is_csr(X: DenseOrSparse) -> TypeGuard[csr_matrix]:
     return bool(issparse(X))
 
 
-Report = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
+AuditProgress = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
 
 
 class Served(Protocol):

@@ -1,8 +1,5 @@
 """Weights of rows and of classes, checked."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
@@ -10,7 +7,7 @@ from buttress._as_given import refuse_unread
 from buttress._checks import Array, check_number, check_values, warn_user
 from buttress._proof import plus
 from buttress._suggest import LARGEST
-from buttress._types import Labels, Rows, VectorLike
+from buttress._types import ClassWeight, Labels, Rows, VectorLike
 
 ROUNDING = 1e-12  # of a sum of weights
 MOST_COPIES = 10_000_000  # rows that counts may make: 100 columns of them take 8 GB
@@ -68,7 +65,7 @@ def class_totals(classes: Labels, codes: Rows, weight: Array) -> Array:
 
 
 def class_weights(
-    class_weight: Mapping[Any, float] | str | None, classes: Labels, codes: Rows, weight: Array
+    class_weight: ClassWeight, classes: Labels, codes: Rows, weight: Array
 ) -> Array:
     """Return the weight of each class: ones, those of a dict, or n / (n_classes n_c) with rows counted by weight.
 

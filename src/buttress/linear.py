@@ -1,7 +1,7 @@
 """The exact linear support vector classifier."""
 
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -27,7 +27,7 @@ from buttress._documented import ADVICE, advises
 from buttress._predicting import JOINT, Liblinear, PlanePredictions, beside, dense
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State, one_or_each
-from buttress._types import DenseOrSparse, Mask, MatrixLike, Rows, is_csr
+from buttress._types import ClassWeight, DenseOrSparse, Mask, MatrixLike, Rows, is_csr
 from buttress._weights import check_weights, class_weights, loss_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import joint_left_out, left_out_scores, sparse_left_out
@@ -142,7 +142,7 @@ class LinearMachine(PlanePredictions, Probabilities, ClassifierMixin, LinearFits
         Attribute("primal_objective_", "real", "one or n_scores",
                   "An upper bound of the objective as stated above; a number for two classes.", when="after fit"))
 
-    class_weight: Mapping[Any, float] | str | None = None
+    class_weight: ClassWeight = None
 
     def _task(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingTask:
         """Return what is to be solved, and set ``classes_``."""

@@ -62,8 +62,8 @@ def means_before(rows, visits):
 
 def test_each_row_of_the_labels_table_is_a_row_as_known_at_its_date(people):
     path, rows, visits = people
-    table, task, _ = read_entities(str(path), None, "auto")
-    assert task == "classification"
+    table, _ = read_entities(str(path), None, "auto")
+    assert table.task == "classification"
     assert table.target.tolist() == rows["left"].tolist()
     assert table.row_numbers.tolist() == rows["id"].tolist()
     np.testing.assert_array_equal(table.numeric["people.age"], rows["age"])
@@ -78,7 +78,7 @@ def test_of_all_rows_the_report_says_that_the_future_counts(people):
     with pytest.raises(ValueError, match="as_of = 'all' for a picture"):
         read_entities(str(path), None, "auto")
     path.write_text(JOINS.format(dated="as_of = 'all'"), encoding="utf-8")
-    table, _, _ = read_entities(str(path), None, "auto")
+    table, _ = read_entities(str(path), None, "auto")
     wanted = visits.groupby("person")["minutes"].mean().reindex(rows["id"])
     np.testing.assert_allclose(table.numeric["visits.minutes.mean"], wanted, rtol=1e-12)
     assert any(note.startswith("With as_of='all', rows of visits count") for note in table.notes)
@@ -97,7 +97,7 @@ def newer_files(path, rows, visits):
 
 def test_newer_rows_of_a_join_have_the_same_features(people):
     path, rows, visits = people
-    _, _, made = read_entities(str(path), None, "auto")
+    _, made = read_entities(str(path), None, "auto")
     columns = newer_entities(str(newer_files(*people)), made)
     np.testing.assert_allclose(columns["visits.minutes.mean"], means_before(rows, visits), rtol=1e-12)
     assert columns["people.left"].tolist() == rows["left"].tolist()
@@ -217,7 +217,7 @@ def test_labels_that_duckdb_takes_for_truth_values_are_read_as_in_one_table(peop
     path, rows, visits = people
     rows["left"] = np.where(rows["left"] == "left", *words)
     rows.to_csv(path.parent / "people.csv", index=False)
-    table, _, made = read_entities(str(path), None, "auto")
+    table, made = read_entities(str(path), None, "auto")
     wanted = [read[words.index(word)] for word in rows["left"]]
     assert table.given_target.tolist() == wanted
     newer = newer_files(path, rows, visits)
@@ -228,7 +228,7 @@ def test_labels_that_duckdb_takes_for_truth_values_are_read_as_in_one_table(peop
 
 def test_the_code_to_paste_reads_the_join(people):
     path, rows, _ = people
-    table, _, _ = read_entities(str(path), None, "auto")
+    table, _ = read_entities(str(path), None, "auto")
     scope = {}
     exec(paste(table, buttress.SVC()), scope)
     assert scope["frame"].height == len(rows)
@@ -252,7 +252,7 @@ def test_what_is_no_audit_is_said(people):
     head, people_entry, visits_entry = path.read_text(encoding="utf-8").split("[[table]]")
     dated = 'as_of = "people.date"\n' + head
     path.write_text("[[table]]".join([dated, visits_entry, people_entry]), encoding="utf-8")
-    table, _, _ = read_entities(str(path), "people.age", "auto")  # as_of goes with the label that is asked for
+    table, _ = read_entities(str(path), "people.age", "auto")  # as_of goes with the label that is asked for
     assert any("before people.date" in note for note in table.notes)
     assert (table.target_name, "people.age" in table.numeric) == ("people.age", False)
     with pytest.raises(ValueError, match="buttress audit, train and fit"):

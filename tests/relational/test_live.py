@@ -206,7 +206,7 @@ def test_bounds_that_cross_are_never_clamped():
 
         def __call__(self, beta, loss, bins=0):
             lower, upper = self.values.pop(0)
-            return Evaluation(beta, lower, np.zeros(1), lower, upper, lower)
+            return Evaluation(lower, np.zeros(1), lower, upper, lower)
 
     climb = Climber(Changing(), "hinge", 1.0, PlanePool(1), 1e-3)
     climb.visit(np.zeros(1), 0.0)

@@ -102,7 +102,7 @@ class Oracle:
 
 
 def seen(lower=0.5, upper=1.0, b=0.0, a=0.0, smooth=0.75, width=5):
-    return Evaluation(np.zeros(width), a, np.resize([b, *np.zeros(width - 1)], width), lower, upper, smooth)
+    return Evaluation(a, np.resize([b, *np.zeros(width - 1)], width), lower, upper, smooth)
 
 
 def climb(*replies, alpha=1.0, tol=1e-3, **of):

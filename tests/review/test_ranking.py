@@ -76,7 +76,7 @@ def test_wrong_cells_have_nearly_the_value_that_was_there():
     there = columns["b"][7]
     columns["b"][7] *= 1000
     columns["a"][9] = np.nan
-    table, _ = make_table(columns, np.arange(300) % 2, "y", "auto")
+    table = make_table(columns, np.arange(300) % 2, "y", "auto")
     cell = wrong_cells(table, np.arange(300))[7]
     assert set(cell) == {"b"}
     assert cell["b"].value == pytest.approx(1000 * there)

@@ -101,7 +101,7 @@ class CertifiedSVC(LandmarkMachine):
         """
         check_count("max_iter", self.max_iter)
         check_landmarks(self.n_landmarks)
-        problem = self._problem(X, y, self.random_state, self.device)
+        problem = self._problem(X, y, self.random_state, self.device, self.bounds, self.threat)
         kernel = problem.kernel
         if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
             raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "

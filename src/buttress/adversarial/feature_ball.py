@@ -36,7 +36,7 @@ class FeatureBallMachine(AttackedMachine):
         """Return the checked problem, and set the radius of the ball."""
         eps: Any = self.eps
         check_number("eps", eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
-        problem = self._problem(X, y, random_state, device)
+        problem = self._problem(X, y, random_state, device, None, None)
         spectrum_of(problem.kernel, type(self).__name__)
         self.feature_radius_ = feature_radius(problem.kernel, problem.region.radius * self._reach(problem.X))
         return problem

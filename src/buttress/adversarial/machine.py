@@ -78,7 +78,8 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
     max_iter: int | None
 
     def _problem(
-        self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None
+        self, X: MatrixLike, y: VectorLike, random_state: RandomStateLike, device: str | None,
+        bounds: BoundsLike | None, threat: ThreatModel | None,
     ) -> MachineProblem:
         """Return the checked problem, and set ``classes_`` and ``contrasts_``; ValueError for what fits share."""
         clock = countdown(self.max_time)
@@ -87,11 +88,10 @@ class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions,
         check_device(device)
         given = X
         X, y = check_X_y(self, X, y)
-        region = region_of(self.eps, self.norm, getattr(self, "bounds", None), getattr(self, "threat", None), X, given)
+        region = region_of(self.eps, self.norm, bounds, threat, X, given)
         self.classes_, codes = check_classes(y, type(self).__name__)
         warn_of_units(X, region.radius)
-        n_classes = len(self.classes_)
-        self.contrasts_ = class_contrasts(n_classes)
+        self.contrasts_ = class_contrasts(len(self.classes_))
         report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
         if is_precomputed(self.kernel):
             raise ValueError(f"{type(self).__name__} moves rows, and kernel='precomputed' knows none. Give X its rows, "

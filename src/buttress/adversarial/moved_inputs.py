@@ -114,7 +114,7 @@ class AdversarialSVC(LandmarkMachine):
         """
         check_count("max_iter", self.max_iter)
         check_count("attack_steps", self.attack_steps)
-        problem = self._problem(X, y, self.random_state, self.device)
+        problem = self._problem(X, y, self.random_state, self.device, self.bounds, self.threat)
         phi = nystroem(problem.kernel, self._centres(problem))
         with own_threads():  # sums of a BLAS's threads are rounded otherwise, and many steps make much of that
             start = ridge_start(phi, problem.X, problem.codes, problem.contrasts)

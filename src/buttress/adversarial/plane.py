@@ -28,11 +28,11 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.left_out import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import one_against_rest
-from buttress.solvers.linear.attacked_bounds import Moves, attacked_bounds
+from buttress.solvers.linear.attacked_bounds import BallMoves, BoxMoves, attacked_bounds
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Outcome, Steps, countdown, run
 
-M = TypeVar("M", bound=Moves)
+M = TypeVar("M", bound=BallMoves | BoxMoves)
 
 
 class PlaneFit(NamedTuple):

@@ -41,7 +41,6 @@ from buttress.scores import numbers_of, read_scores
 
 Pullback = Callable[[Array], Array]
 Smooth = Callable[[Array], tuple[Array, Pullback]]
-Columns = Any  # what picks columns of an array: numbers or a slice
 
 AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, IncrementalPCA, TruncatedSVD, FastICA,
           FactorAnalysis, SelectKBest, SelectPercentile, VarianceThreshold, GaussianRandomProjection,
@@ -165,7 +164,7 @@ def _composed(parts: list[Smooth]) -> Smooth:
     return forward
 
 
-def _side_by_side(parts: Sequence[tuple[Columns, Columns, Smooth]], width: int) -> Smooth:
+def _side_by_side(parts: Sequence[tuple[Any, Any, Smooth]], width: int) -> Smooth:
     """Return one function of ``width`` values from parts: which columns each takes, which values it gives, itself."""
 
     def forward(X: Array) -> tuple[Array, Pullback]:

@@ -25,11 +25,11 @@ from buttress.threats import Moves, ThreatModel, Way, check_threat, read_threat
 
 TRIED = 1000  # ways to swap a row that are scored
 
-Search = Callable[[Worst, Ball], None]  # of the ball around the rows of a problem, in its box
+BallSearch = Callable[[Worst, Ball], None]  # of the ball around the rows of a problem, in its box
 
 
 def attacked(
-    search: Search, model: Scorable, X: MatrixLike, y: VectorLike, *, eps: ArrayLike | None, norm: str,
+    search: BallSearch, model: Scorable, X: MatrixLike, y: VectorLike, *, eps: ArrayLike | None, norm: str,
     bounds: BoundsLike | None, threat: ThreatModel | None, device: str | None, return_info: bool,
 ) -> Any:
     """Return the worst rows that a search meets in what eps, norm and bounds, or a threat, allow, and its info."""
@@ -64,7 +64,7 @@ def posed(
 class _Versions:
     """The search of all that a threat allows."""
 
-    def __init__(self, worst: Worst, moves: Moves, search: Search, ball: Ball):
+    def __init__(self, worst: Worst, moves: Moves, search: BallSearch, ball: Ball):
         self.worst = worst
         self.moves = moves
         self.search = search

@@ -18,9 +18,8 @@ from buttress.attacks.problem import AttackInfo
 from buttress.attacks.targets import label_codes
 from buttress.scores import Scorable, as_classifier, check_one_label
 from buttress.threats import ThreatModel, Way
+from buttress.threats.declared import ColumnKey
 from buttress.threats.moves import Group, all_ways, count_ways
-
-Column = Any  # a name or a number
 
 MOST_WAYS = 100_000  # a row: what 5 columns of 20 levels have in up to 3 cells
 ASKED = 20_000  # versions that a model is asked about at once
@@ -105,7 +104,7 @@ def swaps(
     return (found, info) if return_info else found
 
 
-def _column(X: Any, column: Column) -> Labels:
+def _column(X: Any, column: ColumnKey) -> Labels:
     """Return a column's cells as objects."""
     try:
         cells = X[column].to_numpy() if hasattr(X, "columns") else X[:, column]
@@ -139,7 +138,7 @@ class _AskedClassifier:
     model: Any
     X: Any
     codes: Rows
-    known: dict[Column, _Entries]
+    known: dict[ColumnKey, _Entries]
 
     def versions(self, rows: Rows, X: Array) -> Any:
         """Return rows as they came but for their cells of these numbers."""
@@ -164,7 +163,7 @@ class _AskedClassifier:
         return wrong, rivals_of(scores, codes)[1]
 
 
-def _with(X: Any, rows: Rows, cells: dict[Column, Labels]) -> Any:
+def _with(X: Any, rows: Rows, cells: dict[ColumnKey, Labels]) -> Any:
     """Return rows of X with these cells (objects) in some columns, of the types that the columns of X have."""
     if not hasattr(X, "columns"):
         out = X[rows].copy()

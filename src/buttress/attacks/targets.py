@@ -17,7 +17,7 @@ from buttress.attacks.chain import Chain, Pullback, Votes, read_chain
 from buttress.expansion import KernelExpansion, class_contrasts, pair_contrasts, pairs_of
 from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
-from buttress.kernels.points import Columns, centred, nudge, weighted
+from buttress.kernels.points import centred, nudge, weighted
 from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
 # turns rows into what a model was fitted on: arrays, or data frames with its column names
@@ -50,7 +50,7 @@ class Target(ABC):
         parts = [self.linearise(X[start : start + self.block])[0] for start in range(0, len(X), self.block)]
         return namespace(X).concatenate(parts)
 
-    def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, X: Array, columns: Rows, steps: Array, V: Array) -> Array:
         """Return the scores of rows X (r, d), weighted by V (r, k), after each of ``steps`` along ``columns``, (r, B).
         """
         return weighted(self.scores(nudge(X, columns, steps)).reshape(*columns.shape, -1), V)
@@ -65,7 +65,7 @@ class ScoreTarget(Target):
         self.there = score.moved(place)
         self.contrasts = self.there.contrasts
 
-    def _scaled(self, steps: Array, columns: Columns) -> Array:
+    def _scaled(self, steps: Array, columns: Rows) -> Array:
         """Return steps along columns as they are behind the scalers."""
         scale: Any = self.there.scale
         return steps * (scale if np.ndim(scale) == 0 else scale[columns])
@@ -96,7 +96,7 @@ class ExpansionTarget(ScoreTarget):
 
         return point.values @ coef + self._flat(inner), gradient
 
-    def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, X: Array, columns: Rows, steps: Array, V: Array) -> Array:
         inner, steps, rows = self.there.inner(X), self._scaled(steps, columns), namespace(X).arange(len(X))
         near = self._at(inner).nudged(rows, columns, steps, V @ self.expansion.coef.T)
         near = near + (V * self._flat(inner)).sum(1)[:, None]
@@ -122,7 +122,7 @@ class WaveTarget(ScoreTarget):
         point = self._point(X)
         return point.scores, lambda V: point.gradient(V) * self.there.scale
 
-    def nudged(self, X: Array, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, X: Array, columns: Rows, steps: Array, V: Array) -> Array:
         near = self._point(X).nudged(namespace(X).arange(len(X)), columns, self._scaled(steps, columns), V)
         return super().nudged(X, columns, steps, V) if near is None else near
 

@@ -142,7 +142,7 @@ class Comparison:
 
 
 def compare(
-    table: DataTable, classifies: bool, columns: Mapping[str, object], source: str, train: NDArray[np.intp],
+    table: DataTable, columns: Mapping[str, object], source: str, train: NDArray[np.intp],
     test: NDArray[np.intp], seed: int,
 ) -> Comparison:
     """Compare a table, of which a model is trained on the rows ``train``, with newer ``columns`` of the same names."""
@@ -158,7 +158,8 @@ def compare(
     before, now, p = None, None, None
     if target is not None:
         known = np.array([value is not None for value in target])
-        before, now, p = _scores(old, table.target, train, test, coded[known], target[known], classifies, seed)
+        before, now, p = _scores(old, table.target, train, test, coded[known], target[known], table.classifies,
+                                 seed)
     tests = [*(one.p for one in drifts), p_apart, *([] if p is None else [p])]
     discovered = rejected(np.array(tests), RATE, adaptive=False).tolist()
     drifts = [replace(one, drifted=is_found) for one, is_found in zip(drifts, discovered, strict=False)]
@@ -184,7 +185,7 @@ def _newer(table: DataTable, columns: Mapping[str, object]) -> tuple[DataTable, 
     """Return the newer columns read as those of the table were, and their target if any is there (None: missing)."""
     numeric = {name: read_as_before(name, columns[name], table.read_as.get(name)) for name in table.numeric}
     categorical = {name: categories_of(columns[name]) for name in table.categorical}
-    new = DataTable(numeric, categorical, np.empty(0), table.target_name, np.empty(0))
+    new = DataTable(numeric, categorical, np.empty(0), table.target_name, np.empty(0), table.task)
     given = columns.get(table.target_name)
     if given is None:
         return new, None

@@ -45,24 +45,24 @@ SIMPLER = (*LINEAR, RIDGE + OF_LOG, BOOSTING, BOOSTING + OF_LOG)  # of equals th
 NAMES = (*GUESSES, *SIMPLER)
 
 
-def baselines(table: DataTable, task: str, seed: int) -> dict[str, Supervised]:
-    """Return the unfitted baselines of a task by name, from the least to the most able."""
+def baselines(table: DataTable, seed: int) -> dict[str, Supervised]:
+    """Return the unfitted baselines of a table's task by name, from the least to the most able."""
     categorical = list(range(len(table.numeric), len(table.numeric) + len(table.categorical)))
-    if task == "classification":
+    if table.classifies:
         boosting = HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed)
         return {MAJORITY: DummyClassifier(strategy="prior"), LOGISTIC: LogisticRegression(max_iter=1000),
                 BOOSTING: boosting}
     boosting = HistGradientBoostingRegressor(categorical_features=categorical, random_state=seed)
     found: dict[str, Supervised] = {MEAN: DummyRegressor(), RIDGE: Ridge(), BOOSTING: boosting}
-    if takes_logarithms(table, task):
+    if takes_logarithms(table):
         found |= {name + OF_LOG: TransformedTargetRegressor(found[name], func=np.log, inverse_func=np.exp)
                   for name in (RIDGE, BOOSTING)}
     return found
 
 
-def takes_logarithms(table: DataTable, task: str) -> bool:
+def takes_logarithms(table: DataTable) -> bool:
     """Say whether the target is positive and skewed, so that its logarithm is worth a fit."""
-    return task == "regression" and bool(table.target.min() > 0) and skewed(table.target)
+    return not table.classifies and bool(table.target.min() > 0) and skewed(table.target)
 
 
 def reads_columns(name: str) -> bool:
@@ -103,7 +103,7 @@ def name_of(estimator: object) -> str:
     return f"yours ({estimator.estimator if isinstance(estimator, TableModel) else type(estimator).__name__})"
 
 
-def check_task(estimator: object, table: DataTable, task: str) -> None:
+def check_task(estimator: object, table: DataTable) -> None:
     """Refuse a model for the other kind of target, as far as it says what it is."""
     if isinstance(estimator, TableModel):
         kind = estimator.task
@@ -113,9 +113,9 @@ def check_task(estimator: object, table: DataTable, task: str) -> None:
         return
     else:
         raise ValueError(f"A model needs a method predict. {type(estimator).__name__} has none.")
-    if kind != task:
-        raise ValueError(f"The target {table.target_name!r} makes this a {task} task, which {type(estimator).__name__} "
-                         "does not do. Give the other kind of estimator, or task=.")
+    if kind != table.task:
+        raise ValueError(f"The target {table.target_name!r} makes this a {table.task} task, which "
+                         f"{type(estimator).__name__} does not do. Give the other kind of estimator, or task=.")
 
 
 def takes_numbers(model: object, table: DataTable) -> bool:
@@ -164,17 +164,18 @@ class Yours:
 
 
 def yours_of(
-    table: DataTable, classifies: bool, entries: dict[str, Predictor], options: Options, raw: NDArray[np.float64],
+    table: DataTable, entries: dict[str, Predictor], options: Options, raw: NDArray[np.float64],
     train: NDArray[np.intp], test: NDArray[np.intp],
 ) -> Yours | None:
     """Return the fitted model among the entries, None where there is none; ValueError says why it suits no rows."""
     for name, model in entries.items():
         if is_fitted(model):
             space = MoveSpace(table, raw, train)
-            asked = InPlace(model, space, table.target, classifies)
+            asked = InPlace(model, space, table.target, table.classifies)
             asked.try_rows(space.rows(test), name)
             notes = _keep_takeable(space, asked, test, name)
-            return Yours(name, asked, moves_of(space.axes, classifies, options), takes_numbers(model, table), notes)
+            return Yours(name, asked, moves_of(space.axes, table.classifies, options), takes_numbers(model, table),
+                         notes)
     return None
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
-from buttress._types import Frame, Predictor, Report, Supervised
+from buttress._types import AuditProgress, Frame, Predictor, Supervised
 from buttress.audit.against import check_columns, compare
 from buttress.audit.baselines import baselines, check_task, is_fitted, name_of, takes_numbers
 from buttress.audit.conclude import conclude
@@ -53,7 +53,7 @@ def audit(
     metric: str = "auto",
     threat: ThreatModel | None = None,
     checkpoint: str | None = None,
-    report: Report | None = None,
+    report: AuditProgress | None = None,
 ) -> AuditResult:
     """Audit a table: which rows look wrong, how models withstand moved inputs and wrong labels, which model to use.
 
@@ -137,15 +137,15 @@ def audit(
     options = Options(task=task, eps=eps, effort=effort, max_time=max_time, rows=rows, seed=random_state,
                       ignore=tuple(ignore), swaps=swaps, groups=groups, time=time, metric=metric,
                       threat=threat, drop=tuple(drop))  # checked before the data are read
-    table, settled = _table(X, y, test, target_name, options)
+    table = _table(X, y, test, target_name, options)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
-    return audit_table(estimator, table, settled, options, report, started, checks, newer, checkpoint)
+    return audit_table(estimator, table, options, report, started, checks, newer, checkpoint)
 
 
 def _table(
     X: ArrayLike | Frame, y: ArrayLike, test: tuple[ArrayLike | Frame, ArrayLike] | None, name: str, options: Options
-) -> tuple[DataTable, str]:
-    """Return the checked table, with the rows to test on below the others, and its task."""
+) -> DataTable:
+    """Return the checked table, with the rows to test on below the others."""
     columns, labels, more = columns_of(X), labels_of(X, y), None
     _check_lengths(X, y)
     if test is not None:
@@ -153,9 +153,9 @@ def _table(
         below = labels_of(*test)
         labels = None if labels is None or below is None else np.concatenate([labels, below])
         more = {**columns_of(test[0]), name: test[1]}
-    table, settled = table_to_test(columns, y, name, options.task, more, labels, options.drop)
+    table = table_to_test(columns, y, name, options.task, more, labels, options.drop)
     table.origin = "", kind_of_frame(X)
-    return table, settled
+    return table
 
 
 def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
@@ -166,8 +166,8 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 
 def audit_table(
-    estimator: Supervised | Predictor | None, table: DataTable, task: str, options: Options, report: Report | None,
-    started: float, checks: Sequence[Check] = (), newer: Newer | None = None,
+    estimator: Supervised | Predictor | None, table: DataTable, options: Options,
+    report: AuditProgress | None, started: float, checks: Sequence[Check] = (), newer: Newer | None = None,
     checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:
     """Run the audit on a table; ``max_time`` counts from ``started``.
@@ -176,10 +176,10 @@ def audit_table(
     thing that is known early.
     """
     set_apart(table, options.groups, options.time)
-    entries: dict[str, Predictor] = {**contenders(task, options.eps, options.seed),
-                                     **baselines(table, task, options.seed)}
+    entries: dict[str, Predictor] = {**contenders(table.task, options.eps, options.seed),
+                                     **baselines(table, options.seed)}
     if estimator is not None:
-        check_task(estimator, table, task)
+        check_task(estimator, table)
         if is_fitted(estimator) and takes_numbers(estimator, table):
             names = map(str, getattr(estimator, "feature_names_in_", table.numeric))
             table.numeric = {name: table.numeric[name] for name in names}  # in the order it was fitted on
@@ -196,13 +196,12 @@ def audit_table(
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
-            with kept_in(checkpoint, table, task, options, entries):
-                split = split_table(table, task, entries, options)
+            with kept_in(checkpoint, table, options, entries):
+                split = split_table(table, entries, options)
                 tell(f"About {seconds_of(MEASUREMENTS, split):.0f} seconds on one core, as planned for such a table.")
                 measured = measure(MEASUREMENTS, split, report, tell, deadline)
             if newer is not None:
-                comparison = compare(table, split.classifies, *newer, split.train.places, split.test.places,
-                                     options.seed)
+                comparison = compare(table, *newer, split.train.places, split.test.places, options.seed)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
     measured.notes += [note for note in notes if note not in measured.notes]

@@ -88,8 +88,7 @@ def _use(evidence: Evidence, cut: Sequence[str]) -> str:
     r2 = evidence.cell(name, "r2").value
     says += f", R² {r2:.2f}" if r2 is not None else ""
     says += f" on held-out rows; the {evidence.baseline} has {_score(evidence, evidence.baseline)}"
-    task = "classification" if evidence.classifies else "regression"
-    return f"Use: {in_words(name, task)}: {says}. {_why(name, evidence)}"
+    return f"Use: {in_words(name, evidence.table.task)}: {says}. {_why(name, evidence)}"
 
 
 def _score(evidence: Evidence, name: str) -> str:
@@ -128,13 +127,13 @@ def conclude(
     verdicts = measured.verdicts or none_judged(table.target, split.classifies)
     suspicion = verdicts.counts(len(table), np.isin(measured.judged, split.test.places))
     evidence = Evidence(
-        table, split.classifies, split.train.places, split.test.places, measured.judged, verdicts, rows, best,
+        table, split.train.places, split.test.places, measured.judged, verdicts, rows, best,
         split.baseline, options.eps, novel=measured.novel, against=against, decides=split.decides,
         better=better_than_guessing(split, measured), threatened=options.threat is not None)
     findings = find_all(evidence, checks, options.ignore, measured.known)
     plain = next(name for name in split.entries if name not in NAMES)
     return AuditResult(
-        task=split.task, metric=str(split.metric), columns=measured.columns, rows=shown, curves=measured.curves,
+        task=table.task, metric=str(split.metric), columns=measured.columns, rows=shown, curves=measured.curves,
         suspicion=suspicion, suspects=suspects(verdicts, table, measured.judged),
         novel=measured.novel, recommended=best,
         code=paste(table, split.unfitted.get(best or plain, split.entries[best or plain])),

@@ -30,7 +30,7 @@ from buttress.checkpoints.journal import (
 
 @contextmanager
 def kept_in(
-    checkpoint: str | None, table: DataTable, task: str, options: Options, entries: Mapping[str, Predictor]
+    checkpoint: str | None, table: DataTable, options: Options, entries: Mapping[str, Predictor]
 ) -> Iterator[None]:
     """Have the stages of an audit in the block keep what they find in this folder, and take up what is there.
 
@@ -46,7 +46,7 @@ def kept_in(
         return
     folder = Folder(checkpoint)
     with folder.held():
-        now = _fingerprint(table, task, options, entries)
+        now = _fingerprint(table, options, entries)
         journal = taken_up(folder, True, lambda: now, None)
         try:
             with journal_of_fit(journal):
@@ -58,13 +58,13 @@ def kept_in(
         folder.remove(FIT)
 
 
-def _fingerprint(table: DataTable, task: str, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
+def _fingerprint(table: DataTable, options: Options, entries: Mapping[str, Predictor]) -> Fingerprint:
     unmeasured = ("max_time", "ignore")  # options that do not change what is measured
     chosen = {name: repr(str(value) if isinstance(value, str) else value) for name, value in vars(options).items()
               if name not in unmeasured}
     columns = [table.given, table.given_target, table.target_name, table.row_numbers, table.to_test]
     return {
-        "parameters": {**chosen, "task": task, "estimators": digest([entries])[:12]},
+        "parameters": {**chosen, "task": table.task, "estimators": digest([entries])[:12]},
         "data": {"table": digest(columns)},
         "environment": environment(),
     }

@@ -251,11 +251,11 @@ class Move:
 
 def moves_of(axes: Sequence[Axis], classifies: bool, options: Options) -> dict[str, Move]:
     """Return the moves there are in these columns, by the column of the audit's table."""
-    what, swaps, found = "accuracy" if classifies else "RMSE", options.swaps, {}
+    what, swaps, moves = "accuracy" if classifies else "RMSE", options.swaps, {}
     movable = [axis for axis in axes if axis.spread]
     if movable:
         radii = [share * options.eps for share in (0.5, 1.0, 2.0)]
-        found["moved"] = Move(
+        moves["moved"] = Move(
             f"{what}, numbers as they came moved by at most {options.eps:g} robust deviations to do harm",
             "numbers are moved as they came", [0.0, *radii], options.eps,
             len(radii) * (CORNERS + 2 * SWEEPS * len(movable)),
@@ -268,6 +268,6 @@ def moves_of(axes: Sequence[Axis], classifies: bool, options: Options) -> dict[s
         if changes:
             most = min(len({place for place, _ in changes}), max(3, swaps))  # cells of a row, at the end of a curve
             worst = partial(worst_changes, changes=changes, count=most, enough=WRONG if classifies else np.inf)
-            found[key] = Move(f"{what}, {says}, to do harm", on, [float(count) for count in range(most + 1)],
+            moves[key] = Move(f"{what}, {says}, to do harm", on, [float(count) for count in range(most + 1)],
                               float(shown), most * len(changes), worst)
-    return found
+    return moves

@@ -30,7 +30,7 @@ from buttress.kernels import Linear
 from buttress.scores import ScoreFunction, check_one_label, fitted_inside, numbers_of, read_scores
 from buttress.trees.reading import steps_of
 
-Bound = Callable[[Enclosure], Enclosure]
+StepBound = Callable[[Enclosure], Enclosure]
 
 
 class UnknownStep(NoCertificateError):
@@ -44,8 +44,8 @@ class BoundedSteps:
     ``scores`` bounds scores, or is None where ``kernel`` holds them as a function of what ``seen`` bounds.
     """
 
-    seen: Bound
-    scores: Bound | None
+    seen: StepBound
+    scores: StepBound | None
     kernel: ScoreFunction | None
     contrasts: Array
 
@@ -82,7 +82,7 @@ def in_single(model: Any) -> bool:
     return any(getattr(array, "dtype", None) == np.float32 for array in arrays)
 
 
-def _in_turn(parts: list[Bound]) -> Bound:
+def _in_turn(parts: list[StepBound]) -> StepBound:
     def bound(z: Enclosure) -> Enclosure:
         for part in parts:
             z = part(z)
@@ -91,7 +91,7 @@ def _in_turn(parts: list[Bound]) -> Bound:
     return bound
 
 
-def _step(step: Any) -> Bound:
+def _step(step: Any) -> StepBound:
     """Return a fitted transformer as a bound; one that is not known takes only what does not move."""
     if step is None or (isinstance(step, str) and step == "passthrough"):
         return lambda z: z
@@ -118,7 +118,7 @@ def _transformed(step: Any, z: Enclosure) -> Enclosure:
     return z.with_parts(values, np.zeros((len(values), z.moves.shape[1], values.shape[1])), np.zeros_like(values))
 
 
-def _scaler(step: Any) -> Bound | None:
+def _scaler(step: Any) -> StepBound | None:
     if getattr(step, "clip", False):
         return None
     if type(step) is MinMaxScaler:
@@ -129,7 +129,7 @@ def _scaler(step: Any) -> Bound | None:
     return lambda z: scaled(z, scale, shift=middle)
 
 
-def _components(step: Any) -> Bound:
+def _components(step: Any) -> StepBound:
     A = np.asarray(step.components_, dtype=np.float64).T
     middle = getattr(step, "mean_", None)
     if not getattr(step, "whiten", False):
@@ -139,12 +139,12 @@ def _components(step: Any) -> Bound:
     return lambda z: scaled(affine(z, A, shift=0.0 if middle is None else middle), scale)
 
 
-def _selected(step: Any) -> Bound:
+def _selected(step: Any) -> StepBound:
     places = np.flatnonzero(step.get_support())
     return lambda z: z.of_columns(places)
 
 
-def _imputer(step: SimpleImputer) -> Bound | None:
+def _imputer(step: SimpleImputer) -> StepBound | None:
     """Return the columns that it keeps: rows without gaps pass as they are."""
     missing = step.missing_values
     if step.add_indicator or not (isinstance(missing, float) and np.isnan(missing)):
@@ -153,7 +153,7 @@ def _imputer(step: SimpleImputer) -> Bound | None:
     return lambda z: z.of_columns(kept if not step.keep_empty_features else np.arange(z.centre.shape[1]))
 
 
-def _polynomial(step: PolynomialFeatures) -> Bound:
+def _polynomial(step: PolynomialFeatures) -> StepBound:
     def bound(z: Enclosure) -> Enclosure:
         ones = np.ones((len(z.centre), 1))
         one = z.with_parts(ones, np.zeros((len(ones), z.moves.shape[1], 1)), np.zeros_like(ones))
@@ -169,7 +169,7 @@ def _polynomial(step: PolynomialFeatures) -> Bound:
     return bound
 
 
-def _columns(step: ColumnTransformer) -> Bound | None:
+def _columns(step: ColumnTransformer) -> StepBound | None:
     if step.transformer_weights:
         return None
     names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
@@ -187,19 +187,19 @@ def _beside(z: Enclosure, parts: list[Enclosure]) -> Enclosure:
                         np.concatenate([part.slack for part in parts], axis=1))
 
 
-def _unchanged(step: FunctionTransformer) -> Bound | None:
+def _unchanged(step: FunctionTransformer) -> StepBound | None:
     return (lambda z: z) if step.func is None else None
 
 
-def _layers(weights: list[Array], intercepts: list[Array], activation: str) -> Bound:
+def _layers(weights: list[Array], intercepts: list[Array], activation: str) -> StepBound:
     """Return what layers make of values, the last without an activation."""
-    parts: list[Bound] = []
+    parts: list[StepBound] = []
     for W, b in zip(weights, intercepts, strict=True):
         parts += [partial(affine, A=W.astype(np.float64), b=b.astype(np.float64)), partial(activated, name=activation)]
     return _in_turn(parts[:-1])
 
 
-READ: list[tuple[tuple[type, ...], Callable[[Any], Bound | None]]] = [
+READ: list[tuple[tuple[type, ...], Callable[[Any], StepBound | None]]] = [
     ((StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler), _scaler),
     ((PCA, IncrementalPCA, TruncatedSVD), _components),
     ((SelectKBest, SelectPercentile, VarianceThreshold, SelectFromModel), _selected),

@@ -92,11 +92,11 @@ def audit(
                       ignore=tuple(ignore or ()), swaps=swaps, groups=groups, time=time, metric=metric,
                       threat=declared_in(threat), drop=tuple(drop or ()))
     drawn = sample_of(data, target, task.value, sample, seed) if check_options(context, data, *OF_FILES) else None
-    table, settled, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
-    _check_floors(floors, columns_of_task(settled))
+    table, made = read_table(data, target, file_format, task.value, test, drawn, drop or [])
+    _check_floors(floors, columns_of_task(table.task))
     from buttress.audit.call import audit_table
     with ctrl_c(), progress() as (report, tell):
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED,
+        result = audit_table(_fitted(model), table, options, report, STARTED,
                              newer=_newer(against, made), checkpoint=checkpoint, tell=tell)
     _judge(result, output, floors, fail_on or [], drawn, seed)
 
@@ -104,10 +104,10 @@ def audit(
 def read_table(
     data: str, target: str | None, file_format: str | None, task: str, test: Path | None = None,
     drawn: "Sample | None" = None, drop: Sequence[str] = (),
-) -> tuple["DataTable", str, "EntityFeatures | None"]:
-    """Return the table of DATA, the task, and of a join the features that were learned; of a folder what is drawn."""
+) -> tuple["DataTable", "EntityFeatures | None"]:
+    """Return the table of DATA, and of a join the features that were learned; of a folder what is drawn."""
     if drawn is not None:
-        return drawn.table, drawn.task, None
+        return drawn.table, None
     if is_join(data):
         from buttress.audit.reading.entities import read_entities
 
@@ -116,9 +116,9 @@ def read_table(
     from buttress.audit.reading.split import table_to_test
 
     more = None if test is None else read_file(str(test), None)
-    table, settled = table_to_test(*load(data, target, file_format), task, more, drop=drop)
+    table = table_to_test(*load(data, target, file_format), task, more, drop=drop)
     table.origin = data, str(kind_of(data, file_format))
-    return table, settled, None
+    return table, None
 
 
 def declared_in(threat: Path | None) -> "ThreatModel | None":

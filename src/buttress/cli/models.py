@@ -168,29 +168,29 @@ def _train_table(
     data: str, target: str | None, file_format: str | None, drop: list[str], estimator: ModelFamily, options: Options,
 ) -> "TableModel":
     """Return a model of a table in one file, or of a join."""
-    table, settled, made = read_table(data, target, file_format, options.task, drop=drop)
+    table, entities = read_table(data, target, file_format, options.task, drop=drop)
     from buttress.audit.models.training import estimators, named, texts_of
     from buttress.audit.models.training import train as fitted
     from buttress.audit.reading.entities import texts_in_join
 
-    entries = estimators(table, settled, options.eps, options.seed)
+    entries = estimators(table, options.eps, options.seed)
     with ctrl_c(), silent(pass_on=True):  # a fit that was cut short is no model to keep
         chosen = estimator is not ModelFamily.recommended
-        name = named(estimator.value, entries) if chosen else _recommended(table, settled, options)
-        written = texts_of(data, table.target_name, file_format, table.given_target) if made is None else (
-            texts_in_join(made, table.given_target))
-        model = fitted(table, settled, name, entries[name], source=data, seed=options.seed,
+        name = named(estimator.value, entries) if chosen else _recommended(table, options)
+        written = texts_of(data, table.target_name, file_format, table.given_target) if entities is None else (
+            texts_in_join(entities, table.given_target))
+        model = fitted(table, name, entries[name], source=data, seed=options.seed,
                        max_time=options.max_time, written=written)
-    model.made = made
+    model.made = entities
     return model
 
 
-def _recommended(table: "DataTable", task: str, options: Options) -> str:
+def _recommended(table: "DataTable", options: Options) -> str:
     """Return what an audit recommends; ValueError where it recommends nothing."""
     from buttress.audit.call import audit_table
 
     with progress() as (report, tell):
-        result = audit_table(None, table, task, replace(options, max_time=None), report, STARTED, tell=tell)
+        result = audit_table(None, table, replace(options, max_time=None), report, STARTED, tell=tell)
     if result.recommended is None:
         raise ValueError(f"No model is recommended ({result.verdict[2].removeprefix('Use: ').rstrip('.')}). Choose an "
                          "estimator, such as --estimator linear.")

@@ -41,12 +41,12 @@ def review(
 
     check_installed()  # before the audit
     listening(port).close()
-    table, settled, _ = read_table(str(data), target, file_format, task.value)
+    table, _ = read_table(str(data), target, file_format, task.value)
     from buttress.audit.call import audit_table
     from buttress.review.call import review as serve
 
     with ctrl_c(), progress() as (report, tell):
-        result = audit_table(None, table, settled, options, report, STARTED, tell=tell)
+        result = audit_table(None, table, options, report, STARTED, tell=tell)
     served = serve(result, kept, who, port)
     typer.echo(f"Review: {served.address}\nDecisions: {served.path}. Ctrl-C ends the review.")
     if browser:

@@ -13,7 +13,7 @@ import typer
 from buttress.files.disk import check_there
 
 if TYPE_CHECKING:
-    from buttress._types import Report
+    from buttress._types import AuditProgress
 
 
 STARTED = time.monotonic()  # the budget of an audit runs from here
@@ -76,7 +76,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def progress() -> "Iterator[tuple[Report, Callable[[str], None]]]":
+def progress() -> "Iterator[tuple[AuditProgress, Callable[[str], None]]]":
     """Show a bar on stderr while a terminal watches, and above it what is found on the way.
 
     Yields what a command tells how far it is, and what it has found so far.

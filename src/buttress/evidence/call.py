@@ -18,7 +18,7 @@ from buttress._checks import check_number
 from buttress._types import Labels
 from buttress.audit.measuring.cells import Cell, accuracy, rmse
 from buttress.audit.measuring.threatened import Units, behind
-from buttress.audit.models.answering import rows_for
+from buttress.audit.models.answering import TableColumns, rows_for
 from buttress.audit.models.attacking import Posed, attack, default_threat, pose
 from buttress.audit.models.table_model import TableModel, codes_of, labelled
 from buttress.audit.reading.table import targets_as_before
@@ -72,7 +72,6 @@ def _measured(name: str, cell: Cell, rows: int, says: str, seed: int | None = No
 HEADINGS = ("purpose", "data", "limits")  # what a person may declare
 PACKAGES = ("buttress", "numpy", "scikit-learn")  # whose versions decide what is written
 UNKNOWN = "the training rows were not given"
-Columns = Mapping[str, object]
 
 
 @dataclass
@@ -89,12 +88,12 @@ class _Evidence:
 
 def write_evidence(
     model: object,
-    columns: Columns,
+    columns: TableColumns,
     y: object,
     target: str,
     folder: str | Path,
     *,
-    training: tuple[Columns, object] | None = None,
+    training: tuple[TableColumns, object] | None = None,
     threat: ThreatModel | None = None,
     eps: float | None = None,
     declared: Mapping[str, str] | None = None,
@@ -176,7 +175,7 @@ def write_evidence(
 
 
 def _of_classifier(
-    model: object, columns: Columns, y: Any, target: str, training: tuple[Columns, Any] | None,
+    model: object, columns: TableColumns, y: Any, target: str, training: tuple[TableColumns, Any] | None,
     threat: ThreatModel | None, share: float, seed: int,
 ) -> _Evidence:
     posed = pose(model, columns, y, target)
@@ -210,7 +209,8 @@ def _units(units: Units) -> list[Model]:
 
 
 def _of_regressor(
-    model: object, columns: Columns, y: object, target: str, training: tuple[Columns, object] | None, seed: int
+    model: object, columns: TableColumns, y: object, target: str, training: tuple[TableColumns, object] | None,
+    seed: int,
 ) -> _Evidence:
     estimator, X = _as_fitted(model, columns)
     numbers = _numbers(model, y, target)
@@ -221,7 +221,7 @@ def _of_regressor(
     return _Evidence({"optimum": proof}, of_numbers(numbers, predicted, seed), rows)
 
 
-def _as_fitted(model: Any, columns: Columns) -> tuple[Any, Any]:
+def _as_fitted(model: Any, columns: TableColumns) -> tuple[Any, Any]:
     """Return what predicts, and rows as it was fitted to them."""
     return (model.pipeline, model.rows_of(columns)) if isinstance(model, TableModel) else (
         model, rows_for(model, columns))

@@ -103,11 +103,6 @@ def batches_of(X: Array | BatchedRows) -> Batches:
     return X.batches if isinstance(X, BatchedRows) else Whole(X)
 
 
-def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return the numbered rows of X, in ascending order; of rows in batches, in batches."""
-    return X.keeping(rows) if isinstance(X, BatchedRows) else X[rows]
-
-
 class BatchedFeatures:
     """Feature vectors z(x_i) = (features of x_i, sqrt(unit)), the rows of a matrix Z (n, m), made again at each use.
 

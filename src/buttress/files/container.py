@@ -39,7 +39,7 @@ SHORTEST_KEY = 16  # bytes: a shorter one can be guessed
 NUMBERS_AND_TEXT = "biufcU"  # kinds of dtype whose raw bytes hold all there is
 BUDGET = re.compile(rb'\{"nodes": (\d{1,12}), "grown": (\d{1,12}), "array_bytes": (\d{1,15}), "signed": (true|false), ')
 AnyArray = NDArray[Any]
-Part: TypeAlias = "bytes | memoryview[int]"  # of a file
+FilePart: TypeAlias = "bytes | memoryview[int]"  # of a file
 Json: TypeAlias = dict[str, Any]  # an object of JSON
 
 
@@ -74,7 +74,7 @@ class Content:
 def pack(
     model: object, arrays: Sequence[AnyArray], written_by: Mapping[str, str], *, grown: int = 0,
     key: bytes | None = None,
-) -> Sequence[Part]:
+) -> Sequence[FilePart]:
     """Return the parts of a file that holds ``model``, a JSON value, and ``arrays`` in little-endian order.
 
     Some are views of the arrays, so they are to be written at once. SOURCE_DATE_EPOCH, in seconds, is the time of
@@ -88,7 +88,7 @@ def pack(
         "written_at": now}
     content["nodes"] = _nodes(json.dumps(content, allow_nan=False).encode())  # the same whatever the number here
     header = json.dumps(content, allow_nan=False).encode()
-    parts: list[Part] = [PREFIX.pack(MAGIC, VERSION, len(header)), header, *map(_raw, arrays)]
+    parts: list[FilePart] = [PREFIX.pack(MAGIC, VERSION, len(header)), header, *map(_raw, arrays)]
     if key is not None:
         signature = hmac.new(key, digestmod=hashlib.sha256)
         for part in parts:
@@ -136,7 +136,7 @@ def check_key(key: bytes | None) -> None:
         raise ValueError(f"key must be at least {SHORTEST_KEY} secret bytes. Make one with secrets.token_bytes(32).")
 
 
-def _raw(array: AnyArray) -> Part:
+def _raw(array: AnyArray) -> FilePart:
     """Return the bytes of an array row by row, a view of them where they lie so."""
     if not array.flags.c_contiguous or array.nbytes == 0:
         return array.tobytes()

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from buttress.files.container import Json, ModelFileError, Part
+from buttress.files.container import FilePart, Json, ModelFileError
 
 UNFINISHED = ".unfinished"  # how the names of files end that are being written, or were when their process was killed
 # a pipe without a writer would otherwise be waited for
@@ -76,7 +76,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-def write_bytes(path: Path, parts: Sequence[Part]) -> None:
+def write_bytes(path: Path, parts: Sequence[FilePart]) -> None:
     """Write the parts to ``path``, in place of the file that is there; an OSError names ``path``.
 
     Raises
@@ -115,7 +115,7 @@ def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]],
     return [folder / name for name in writers]
 
 
-def _replace(target: Path, parts: Sequence[Part], mode: int | None) -> None:
+def _replace(target: Path, parts: Sequence[FilePart], mode: int | None) -> None:
     """Write a temporary file beside ``target``, read it back, and move it there."""
     temporary = target.parent / f"{target.name}.{uuid4().hex}{UNFINISHED}"
     try:

@@ -18,7 +18,7 @@ from sklearn.utils.extmath import row_norms
 from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, own_threads, share
-from buttress._types import DenseOrSparse, Mask, is_csr
+from buttress._types import DenseOrSparse, Mask, Rows, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
 from buttress.gram.rounding import CLOSE, LONG, EntryErrors, distance_errors, product_errors, single_errors
 from buttress.gram.sparse import DENSE, Numbers, SparseProducts
@@ -26,8 +26,7 @@ from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, cente
 from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
 from buttress.kernels.points import OnDevice, centred
 
-Index = NDArray[np.intp]
-PanelSums = Callable[[Index], Array]
+PanelSums = Callable[[Rows], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
@@ -53,11 +52,11 @@ class KernelEntries:
         """Return k(x_i, x_j), shape (len(rows), number of columns)."""
         return self.kernel(self.X[rows], self.Z[columns]).astype(self.real, copy=False)
 
-    def among(self, index: Index, out: Array) -> None:
+    def among(self, index: Rows, out: Array) -> None:
         """Put the entries among these rows into the first columns of ``out``, one row each."""
         out[:, : len(index)] = self(index, index)
 
-    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
+    def write(self, rows: Rows, start: int, stop: int, store: Array, slots: Rows) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
 
         height, width = self.panel
@@ -70,17 +69,17 @@ class KernelEntries:
 
         share(work, range(len(corners)), self.cost(len(rows), stop - start))
 
-    def put(self, rows: Index, columns: slice, store: Array, slots: Index) -> None:
+    def put(self, rows: Rows, columns: slice, store: Array, slots: Rows) -> None:
         """Put a panel of entries into ``store[slots, columns]``."""
         store[slots, columns] = self(rows, columns)
 
-    def sums(self, columns: Index, weights: Array) -> PanelSums:
+    def sums(self, columns: Rows, weights: Array) -> PanelSums:
         """Return a function of row numbers i that gives sum_j weights[j] k(x_i, x_columns[j]), summed in float64.
 
         It takes some ``SUMMED`` rows at a time, for it stores their entries panel by panel only.
         """
 
-        def at(rows: Index) -> Array:
+        def at(rows: Rows) -> Array:
             total = np.zeros(len(rows))
             for left in range(0, len(columns), SUMMED):
                 total += self(rows, columns[left : left + SUMMED]) @ weights[left : left + SUMMED]
@@ -232,18 +231,18 @@ class SingleGaussianEntries(DistanceEntries):
         self._finish(panel, self.inner.norms[rows], self.inner.norms[columns], values, np.arange(len(panel)), 0)
         return values
 
-    def put(self, rows: Index, columns: slice, store: Array, slots: Index) -> None:
+    def put(self, rows: Rows, columns: slice, store: Array, slots: Rows) -> None:
         norms = self.inner.norms
         self._finish(self.inner(rows, columns), norms[rows], norms[columns], store, slots, columns.start)
 
-    def _finish(self, panel: Array, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+    def _finish(self, panel: Array, xx: Array, zz: Array, store: Array, slots: Rows, start: int) -> None:
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
 
 class DenseGaussianEntries(SingleGaussianEntries):
     """Those of dense rows, whose halves are computed once, and whose sums need no panel of entries."""
 
-    def among(self, index: Index, out: Array) -> None:
+    def among(self, index: Rows, out: Array) -> None:
         size = len(index)
         rows = self.inner.X[index]
         turned = np.ascontiguousarray(rows.T)
@@ -259,12 +258,12 @@ class DenseGaussianEntries(SingleGaussianEntries):
 
         return share(work, range(0, size, HEIGHT), self.cost(size, size) / 2)
 
-    def sums(self, columns: Index, weights: Array) -> PanelSums:
+    def sums(self, columns: Rows, weights: Array) -> PanelSums:
         right = self.inner.X[columns]
         norms = self.inner.norms
         gamma = np.float32(self.kernel.gamma)
 
-        def at(rows: Index) -> Array:
+        def at(rows: Rows) -> Array:
             left = self.inner.X[rows]
             total = np.zeros(len(rows))
             scratch = np.empty(SUMMED, dtype=np.float32)

@@ -13,8 +13,8 @@ import numpy as np
 from buttress._checks import Array
 from buttress._proof import Near, U, products, sharp_sums_of_rows
 from buttress._threads import in_time, share
-from buttress._types import DenseOrSparse
-from buttress.gram.entries import SUMMED, TILE, Index, KernelEntries, ProductEntries, entries
+from buttress._types import DenseOrSparse, Rows
+from buttress.gram.entries import SUMMED, TILE, KernelEntries, ProductEntries, entries
 from buttress.gram.rounding import Product, chain_of
 from buttress.kernels import Kernel, Linear, Precomputed
 
@@ -26,7 +26,7 @@ class Exact:
     """Entries in float64 among some rows, which ``source`` may know by other ``numbers``."""
 
     source: KernelEntries
-    numbers: Index | None = None
+    numbers: Rows | None = None
 
     def __call__(self, rows: slice, columns: slice) -> Array:
         if self.numbers is None:
@@ -55,7 +55,7 @@ class Exact:
         return sum((one.of_diagonal(index) for one in self.source.errors or ()), np.zeros(n))
 
 
-def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
+def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Rows) -> Exact:
     """Return the entries among the rows ``index`` of X, by place in it."""
     if isinstance(kernel, Precomputed):
         return Exact(entries(kernel, X, np.float64), index)
@@ -109,7 +109,7 @@ def _tile_products(
     return out
 
 
-def unstored_sums(entries: KernelEntries, columns: Index, weights: Array, wanted: Index) -> Array:
+def unstored_sums(entries: KernelEntries, columns: Rows, weights: Array, wanted: Rows) -> Array:
     """Return sum_j weights[j] k(x_i, x_columns[j]) for the rows i of ``wanted``, shape (len(wanted),).
 
     Threads share the rows, and each sum is taken by one of them, so the bits do not depend on their number.

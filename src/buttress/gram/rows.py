@@ -10,10 +10,10 @@ from numpy.typing import DTypeLike, NDArray
 from buttress._arrays import memory_of
 from buttress._checks import TINY, Array
 from buttress._threads import share
-from buttress._types import DenseOrSparse
+from buttress._types import DenseOrSparse, Rows
 from buttress.checkpoints.journal import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
-from buttress.gram.entries import Index, KernelEntries, entries, worst_error
+from buttress.gram.entries import KernelEntries, entries, worst_error
 from buttress.gram.products import Exact, exact_entries, tiled_product, tiles, unstored_sums
 from buttress.gram.rounding import Product, Summed
 from buttress.kernels import Kernel
@@ -31,7 +31,7 @@ class RowCache:
 
     def __init__(
         self, kernel: Kernel, X: DenseOrSparse, megabytes: float, prepared: KernelEntries,
-        sections: Sequence[int] | Index, at_once: bool = False,
+        sections: Sequence[int] | Rows, at_once: bool = False,
     ):
         self.kernel = kernel
         self.X = X
@@ -57,7 +57,7 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
         self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
         self._clock = 0
-        self._fills: list[tuple[Index, int]] = []  # the rows and the section of each filling
+        self._fills: list[tuple[Rows, int]] = []  # the rows and the section of each filling
         self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
 
@@ -100,7 +100,7 @@ class RowCache:
         for number, (index, section) in enumerate(self._fills):
             self._fill_again(index, np.flatnonzero(self._filling[:, section] == number), section)
 
-    def _fill_again(self, index: Index, slots: Index, section: int) -> None:
+    def _fill_again(self, index: Rows, slots: Rows, section: int) -> None:
         """Compute the entries of a filling once more, and store those that are wanted."""
         start, stop = self.sections[section : section + 2]
         found = np.empty((len(index), self.X.shape[0]), dtype=self.real)
@@ -127,14 +127,14 @@ class RowCache:
         del self.store
         self._allocate(entries(self.kernel, self.X, np.float64))
 
-    def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
+    def stored(self, index: Rows, sections: list[int]) -> tuple[NDArray[np.bool_], Rows]:
         """Return which of these rows are stored in all of these sections, and their places in ``store``."""
         self._settle()
         slots = self._slot[index]
         here = (slots >= 0) & self._filled[slots][:, sections].all(axis=1)
         return here, slots[here]
 
-    def slots(self, index: Index, sections: Sequence[int]) -> Index:
+    def slots(self, index: Rows, sections: Sequence[int]) -> Rows:
         """Return the places in ``store`` of the rows ``index`` (at most ``capacity``); compute what is missing."""
         if self.whole:
             return index
@@ -151,14 +151,14 @@ class RowCache:
             self._stamp[slots] = self._clock
             self._filled[slots] = False
             self._filling[slots] = -1
-        found: Index = self._slot[index]
+        found: Rows = self._slot[index]
         for section in sections:
             todo = ~self._filled[found, section]
             if todo.any():
                 self._fill(index[todo], found[todo], section)
         return found
 
-    def _fill(self, index: Index, slots: Index, section: int) -> None:
+    def _fill(self, index: Rows, slots: Rows, section: int) -> None:
         start, stop = self.sections[section : section + 2]
         self.entries.write(index, start, stop, self.store, slots)
         own = (index >= start) & (index < stop)
@@ -191,7 +191,7 @@ class KernelRows:
 
     def __init__(
         self, kernel: Kernel, X: DenseOrSparse, cache_size: float = 200.0, real: DTypeLike | None = np.float64,
-        sections: Sequence[int] | Index | None = None,
+        sections: Sequence[int] | Rows | None = None,
     ):
         n = X.shape[0]
         at_once = real is None and n <= FLOAT64_ROWS
@@ -237,12 +237,12 @@ class KernelRows:
         """Whether an entry costs more to compute than to look up."""
         return bool(self.cache.X.shape[1] > WIDE)
 
-    def fetch(self, index: Index) -> Array:
+    def fetch(self, index: Rows) -> Array:
         """Return the rows of ``index`` (at most ``capacity`` of them), shape (len(index), n)."""
         slots = self.cache.slots(self.index[index], self.chosen)
         return np.concatenate([self.cache.store[slots, start:stop] for start, stop in self.ranges], axis=1)
 
-    def block(self, index: Index) -> Array:
+    def block(self, index: Rows) -> Array:
         """Return the entries among the rows ``index``, with zero columns up to a multiple of 64, not of 512.
 
         The next block of the same cache overwrites it, unless it is that of all rows.
@@ -264,7 +264,7 @@ class KernelRows:
         np.fill_diagonal(K, self.cache.diagonal[where])
         return K
 
-    def _gather(self, where: Index, K: Array) -> None:
+    def _gather(self, where: Rows, K: Array) -> None:
         """Put the entries among the rows ``where`` into the first columns of K; compute those that are not stored."""
         here, slots = self.cache.stored(where, self.chosen)
         known = np.flatnonzero(here)
@@ -283,7 +283,7 @@ class KernelRows:
             self.cache.entries.among(where[new], among)
             K[np.ix_(new, new)] = among
 
-    def add(self, total: Array, index: Index, weights: Array) -> None:
+    def add(self, total: Array, index: Rows, weights: Array) -> None:
         """Add sum_r weights[r] * row index[r] to ``total`` (n,) in place, summed in float64."""
         for first in range(0, len(index), self.capacity):
             some = slice(first, first + self.capacity)
@@ -293,7 +293,7 @@ class KernelRows:
                 self._add_stored(slots, weights[some], total[left : left + stop - start], start, stop)
                 left += stop - start
 
-    def _add_stored(self, slots: Index, weights: Array, total: Array, start: int, stop: int) -> None:
+    def _add_stored(self, slots: Rows, weights: Array, total: Array, start: int, stop: int) -> None:
         def work(lefts: Iterator[int]) -> None:
             for left in lefts:
                 right = min(left + COLUMNS_A_THREAD, stop)
@@ -311,7 +311,7 @@ class KernelRows:
         self.add(total, active, b[active])
         return total
 
-    def single_times(self, b: Array, wanted: Index, known: Summed | None = None) -> Product | None:
+    def single_times(self, b: Array, wanted: Rows, known: Summed | None = None) -> Product | None:
         """Return K b at the ``wanted`` rows, (len(wanted),), from float32 entries with a bound of its error, or None.
 
         Stored rows are added up if all are stored, else nothing is stored. What is ``known`` is not summed again.
@@ -328,7 +328,7 @@ class KernelRows:
         errors = bounds.of_single_sums(size, self.index, 2 * len(b), mass, self.index[wanted], sums)
         return Product(f, errors, proven=True)
 
-    def _single_sums(self, part: Array, wanted: Index, whole: Array) -> Array:
+    def _single_sums(self, part: Array, wanted: Rows, whole: Array) -> Array:
         """Return K times a part of the coefficients at the ``wanted`` rows."""
         if np.count_nonzero(whole) <= self.capacity:
             return self.times(part)[wanted]
@@ -336,7 +336,7 @@ class KernelRows:
         self.cache.n_computed += len(active) * len(wanted) / len(self.cache.diagonal)
         return unstored_sums(self.cache.entries, self.index[active], part[active], self.index[wanted])
 
-    def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
+    def proven_times(self, b: Array, wanted: Rows | None = None) -> Product:
         """Return K b from float64 entries, with a proven bound of its error where one is known; only where ``wanted``.
 
         A tile among the wanted rows where b is not 0 counts twice.
@@ -359,7 +359,7 @@ class KernelRows:
         """Bounds (n,) of the errors of the diagonal in float64; 0 where none are known."""
         return self.exact(np.arange(len(self))).diagonal_errors(len(self))
 
-    def exact(self, index: Index) -> Exact:
+    def exact(self, index: Rows) -> Exact:
         """Return the float64 entries among the rows ``index``, by place in it."""
         numbers = self.index[index]
         if self.cache.whole:
@@ -389,7 +389,7 @@ class KernelRows:
         return K
 
 
-def live_fills(fills: Sequence[tuple[Index, int]], filling: Index) -> dict[str, Any]:
+def live_fills(fills: Sequence[tuple[Rows, int]], filling: Rows) -> dict[str, Any]:
     """Return the fillings of which a row is still stored, numbered anew."""
     live, numbers = np.unique(filling, return_inverse=True)
     kept = [fills[k] for k in live if k >= 0]

@@ -6,8 +6,9 @@ from scipy.sparse import csr_matrix
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
+from buttress._types import Rows
 
-Numbers = NDArray[np.intp] | slice
+Numbers = Rows | slice
 DENSE = 0.15  # columns, and whole matrices, with a larger share of non-zeros are faster as dense arrays
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from buttress._checks import Array, check_option, warn_user
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse
-from buttress.gram.entries import Index, entries
+from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed, centers
 
 POLICIES = ("warn", "raise", "clip", "flip")
@@ -52,11 +52,9 @@ class SpectrumCorrected(Kernel):
     def _coordinates(self, X: Array) -> Array:
         return self.kernel(X, self.landmarks) @ self.vectors
 
-    def _coordinates_of_rows(self, Z: Array) -> Array:
-        return self._coordinates(Z) if self.known is None else self.known[Z[:, 0].astype(np.intp)]
-
     def __call__(self, X: Array, Z: Array) -> Array:
-        return self.kernel(X, Z) + self._coordinates(X) @ self._coordinates_of_rows(Z).T
+        of_Z = self._coordinates(Z) if self.known is None else self.known[Z[:, 0].astype(np.intp)]
+        return self.kernel(X, Z) + self._coordinates(X) @ of_Z.T
 
     def added(self, X: Array) -> Array:
         """Return k~(x, x) - k(x, x), shape (n,)."""
@@ -167,12 +165,6 @@ def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
                   "solves a convex problem instead.", IndefiniteKernelWarning)
         return Settled(kernel, X, False)
     return spectral(kernel, X, policy)
-
-
-def settled_on(kernel: Kernel, X: DenseOrSparse, index: Index, policy: str) -> Settled:
-    """Return what to solve with on the rows ``index`` of X: rows and columns of a Gram matrix, rows of anything else.
-    """
-    return settle(kernel, X[np.ix_(index, index)] if isinstance(kernel, Precomputed) else X[index], policy)
 
 
 def spectral(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:

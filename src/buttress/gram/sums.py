@@ -38,32 +38,8 @@ class Sums(Protocol):
         """Return sum_j k(x_i, z_j) coef[j, c] for X (n, d) and coef (m, k), shape (n, k)."""
 
 
-class AnySums:
-    """Sums of any kernel, by calling it on blocks of rows."""
-
-    def __init__(self, kernel: Kernel, Z: Array):
-        self.toward = kernel.toward(Z)
-        self.step = max(1, BLOCK_ENTRIES // max(1, Z.shape[0]))
-
-    def __call__(self, X: Array, coef: Array) -> Array:
-        parts = [self.toward(X[start : start + self.step]) @ coef for start in range(0, X.shape[0], self.step)]
-        return np.concatenate(parts) if parts else np.empty((0, coef.shape[1]))
-
-
-class LinearSums:
-    """Sums of the linear kernel of Z as it is from the value nearest to 0 in each column: far from 0 products cancel.
-    """
-
-    def __init__(self, kernel: Linear, Z: Array):
-        self.near = nearest_to_0(Z)
-        self.sums = AnySums(kernel, less(Z, self.near))
-
-    def __call__(self, X: Array, coef: Array) -> Array:
-        return self.sums(X, coef) + np.outer(X @ self.near, total_of(coef))
-
-
 def hyperplane(Z: Array, coef: Array) -> Array:
-    """Return Z'coef (d, k) for coef (m, k), computed as in :class:`LinearSums`."""
+    """Return Z'coef (d, k) for coef (m, k), computed as such sums are."""
     near = nearest_to_0(Z)
     return less(Z, near).T @ coef + np.outer(near, total_of(coef))
 
@@ -115,23 +91,6 @@ class GaussianSums:
             total += _values(panel, norms, self.centred.norms[some], gamma) @ weights[some]
 
 
-class DeviceSums:
-    """Sums computed by torch on a device."""
-
-    def __init__(self, kernel: OnDevice, Z: Array):
-        self.place = kernel.place(Z)
-        self.toward = centred(kernel.kernel, self.place(Z))
-        self.step = max(1, BLOCK_ENTRIES // max(1, len(Z)))
-
-    def __call__(self, X: Array, coef: Array) -> Array:
-        weights = self.place(coef)
-        total = np.zeros((len(X), coef.shape[1]))
-        for start in range(0, len(X), self.step):
-            part = slice(start, start + self.step)
-            total[part] = to_numpy(self.toward(self.place(X[part])).values @ weights)
-        return total
-
-
 def _values(panel: Array, xx: Array, zz: Array, gamma: float) -> Array:
     """Return exp(-gamma |x_i - z_j|^2) for inner products (n, m), which are overwritten, and squared norms."""
     if panel.dtype == np.float64:
@@ -145,12 +104,26 @@ def _values(panel: Array, xx: Array, zz: Array, gamma: float) -> Array:
 @singledispatch
 def weighted_sums(kernel: Kernel, Z: Array, real: type[np.floating[Any]]) -> Sums:
     """Return the weighted sums of ``kernel`` with the rows of Z (m, d); ``real`` is the precision of rows and Z."""
-    return AnySums(kernel, Z)
+    return _by_calls(kernel, Z)
+
+
+def _by_calls(kernel: Kernel, Z: Array) -> Sums:
+    """Return the sums of any kernel, by calling it on blocks of rows."""
+    toward = kernel.toward(Z)
+    step = max(1, BLOCK_ENTRIES // max(1, Z.shape[0]))
+
+    def sums(X: Array, coef: Array) -> Array:
+        parts = [toward(X[start : start + step]) @ coef for start in range(0, X.shape[0], step)]
+        return np.concatenate(parts) if parts else np.empty((0, coef.shape[1]))
+
+    return sums
 
 
 @weighted_sums.register
 def _(kernel: Linear, Z: Array, real: type[np.floating[Any]]) -> Sums:
-    return LinearSums(kernel, Z)
+    near = nearest_to_0(Z)  # far from 0 products cancel
+    sums = _by_calls(kernel, less(Z, near))
+    return lambda X, coef: sums(X, coef) + np.outer(X @ near, total_of(coef))
 
 
 @weighted_sums.register
@@ -160,4 +133,17 @@ def _(kernel: RBF, Z: Array, real: type[np.floating[Any]]) -> Sums:
 
 @weighted_sums.register
 def _(kernel: OnDevice, Z: Array, real: type[np.floating[Any]]) -> Sums:
-    return DeviceSums(kernel, Z.astype(real, copy=False))
+    Z = Z.astype(real, copy=False)
+    place = kernel.place(Z)
+    toward = centred(kernel.kernel, place(Z))
+    step = max(1, BLOCK_ENTRIES // max(1, len(Z)))
+
+    def sums(X: Array, coef: Array) -> Array:
+        weights = place(coef)
+        total = np.zeros((len(X), coef.shape[1]))
+        for start in range(0, len(X), step):
+            part = slice(start, start + step)
+            total[part] = to_numpy(toward(place(X[part])).values @ weights)
+        return total
+
+    return sums

@@ -10,14 +10,12 @@ from functools import cached_property, singledispatch
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._arrays import Place, contiguous, namespace, to_numpy
 from buttress._checks import Array
+from buttress._types import Rows
 from buttress.kernels.kernel import Centred, DotProduct, Kernel, Radial, middle, plain
 from buttress.kernels.named import RBF
-
-Columns = NDArray[np.intp]
 
 
 class KernelPoint(Protocol):
@@ -28,11 +26,11 @@ class KernelPoint(Protocol):
     def gradient(self, V: Array) -> Array:
         """Return sum_j V_ij dk(x_i, z_j)/dx_i, shape (n, d)."""
 
-    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, rows: Rows, columns: Rows, steps: Array, V: Array) -> Array:
         """Return sum_j V_ij k(x_i + steps[i, b] e_columns[i, b], z_j) for i in ``rows`` (r,), shape (r, B)."""
 
 
-def nudge(X: Array, columns: Columns, steps: Array) -> Array:
+def nudge(X: Array, columns: Rows, steps: Array) -> Array:
     """Return each row of X (r, d) moved by one of ``steps`` (r, B) along one of ``columns``, shape (r B, d)."""
     xp, (n, count) = namespace(X), columns.shape
     moved = X[:, None, :] + xp.zeros_like(steps)[:, :, None]
@@ -75,7 +73,7 @@ class AnyPoint:
     def gradient(self, V: Array) -> Array:
         return self.kernel.gradient(self.X, self.Z, V)
 
-    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, rows: Rows, columns: Rows, steps: Array, V: Array) -> Array:
         values = self.kernel(nudge(self.X[rows], columns, steps), self.Z).reshape(*columns.shape, -1)
         return weighted(values, V)
 
@@ -110,7 +108,7 @@ class RadialPoint:
         """Return sum_j V_ij dk_ij/ds at s = 0, shape (n,), where e^s multiplies the squared distances."""
         return namespace(V).einsum("ij,ij->i", V * self.slopes, self.r2)
 
-    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, rows: Rows, columns: Rows, steps: Array, V: Array) -> Array:
         own = self.X[rows[:, None], columns]
         r2 = self.centres.doubled[columns] * steps[:, :, None]
         r2 += (2 * steps * own + steps**2)[:, :, None]
@@ -128,7 +126,7 @@ class RBFPoint(RadialPoint):
 
     STEEPEST = 50.0  # largest exponent: with larger ones the factors lose digits
 
-    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, rows: Rows, columns: Rows, steps: Array, V: Array) -> Array:
         xp = namespace(self.X)
         lengths = xp.zeros_like(self.X[0])
         lengths[columns] = abs(steps)
@@ -164,7 +162,7 @@ class DotPoint:
     def gradient(self, V: Array) -> Array:
         return (V * self.kernel.slope(self.products)) @ self.Z
 
-    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+    def nudged(self, rows: Rows, columns: Rows, steps: Array, V: Array) -> Array:
         products = self.products[rows][:, None] + self.transposed[columns] * steps[:, :, None]
         return weighted(self.kernel.profile(products), V)
 

@@ -4,6 +4,7 @@ Those are the calibration of ``certainty/calibration.py``, whose functions have 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from buttress.outlier.kernel_values import of_one_width
 NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.float64): 11}  # TensorProto's, of each type
 
 
+@dataclass(eq=False)
 class GraphNodes:
     """Adds nodes and constants to skl2onnx's container; a value of the graph is known by its name.
 
@@ -48,9 +50,8 @@ class GraphNodes:
         As skl2onnx hands them to a converter.
     """
 
-    def __init__(self, scope: Any, container: Any):
-        self.scope = scope
-        self.container = container
+    scope: Any
+    container: Any
 
     def constant(self, values: ArrayLike) -> str:
         """Add an array of doubles, or of whole numbers, and return its name."""

@@ -224,19 +224,19 @@ class MultiKernelSVDD(BallDetector):
     def _set_solution(
         self, parts: list[Array], stack: KernelStack, outcome: Outcome, certified: bool, weight: Array
     ) -> None:
-        found: BestSoFar = outcome.state
+        best: BestSoFar = outcome.state
         try:
             with in_the_end(stack.left()):
-                trial, gap, proven = self._proven(stack, found)
+                trial, gap, proven = self._proven(stack, best)
         except TimeoutError:
-            trial, gap, proven = found.trial, found.gap, False
+            trial, gap, proven = best.trial, best.gap, False
             outcome.status = "late"
             warn_unproven("MultiKernelSVDD")
         self.__dict__.update(self._of_trial(parts, stack, trial, weight))
         self.__dict__.pop("bound_coef_", None)
-        if found.point is not None:
+        if best.point is not None:
             self.bound_coef_ = np.zeros(len(weight))
-            self.bound_coef_[weight > 0] = found.point
+            self.bound_coef_[weight > 0] = best.point
         self.dual_gap_ = float(gap) if certified else float("nan")
         definite = all(kernel.definiteness in ("pd", "cpd") for kernel in self.kernels_)
         self.proof_ = proof_word([proven, definite and not self._stacked()])
@@ -244,12 +244,12 @@ class MultiKernelSVDD(BallDetector):
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved
 
-    def _proven(self, stack: KernelStack, found: BestSoFar) -> tuple[Trial, float, bool]:
+    def _proven(self, stack: KernelStack, best: BestSoFar) -> tuple[Trial, float, bool]:
         """Return the trial with proven bounds, the gap of ``dual_gap_``, and whether the kernels allow such bounds."""
-        trial = stack.proven(found.trial)
-        if found.point is None:
+        trial = stack.proven(best.trial)
+        if best.point is None:
             return trial, trial.ball.gap, trial.ball.proven
-        variances, proven = stack.least_variances(found.point)
+        variances, proven = stack.least_variances(best.point)
         bound = harmonic if self.objective == "joint" else np.min
         room = 8 * len(variances) * U  # the weights sum to 1 up to rounding
         gap = max(0.0, (1 + room) * trial.upper - (1 - room) * float(bound(variances)))

@@ -18,7 +18,7 @@ from buttress.relational.counting.queries import label_means
 from buttress.relational.counting.schedule import is_exact
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.parameters import Parameters
-from buttress.relational.plan.plan import Plan, weigh
+from buttress.relational.plan.plan import Encoding, Plan, weigh
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import item_of, one_snapshot
@@ -106,9 +106,9 @@ def choose_oracle(join: Join, model: Parameters, held: ExitStack) -> tuple[Margi
     held.enter_context(one_snapshot(join.connections))
     large = model.engine == "auto" and needed_megabytes(join, join.check(), outside_only=True) > model.memory_limit
     if model.engine in ("sql", "stream") or large:
-        memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
         oracle = SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                           class_weight=model.class_weight, memory=memory, encoding=model._encoding(),
+                           class_weight=model.class_weight, encoding=Encoding(model.missing, model.scaling),
+                           memory=model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE),
                            keep=model.engine == "sql")
         if model.objective == "mean":
             check_means(oracle.label_rows(), oracle.plan.width, model)
@@ -122,7 +122,7 @@ def choose_oracle(join: Join, model: Parameters, held: ExitStack) -> tuple[Margi
             here = streamed(oracle, max(model.memory_limit, LEAST_MEMORY))
         held.close()
         return here, oracle.plan
-    plan = prepare(join, intercept=model.fit_intercept, encoding=model._encoding())
+    plan = prepare(join, intercept=model.fit_intercept, encoding=Encoding(model.missing, model.scaling))
     held.close()
     weigh(plan, model.row_weight, model.class_weight)
     return memory_oracle(plan, model), plan

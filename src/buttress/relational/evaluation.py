@@ -10,7 +10,6 @@ Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_number, check_option
 from buttress.relational.checks import EmptyJoinError
 from buttress.relational.counting.lists import COUNTING, DECLARED, Semiring
-from buttress.relational.counting.queries import below, root_list, thresholds
+from buttress.relational.counting.queries import Answer, below, root_list, thresholds
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare_with
@@ -28,7 +27,7 @@ from buttress.relational.query_checks import (
     Function,
     Functions,
     Inequality,
-    Scores,
+    ScoreTerms,
     check_domain,
     check_eps,
     check_functions,
@@ -40,21 +39,6 @@ from buttress.relational.query_checks import (
 from buttress.relational.sources.columns import Column, objects
 
 SCORES = Semiring("", np.minimum, np.add, zero=np.inf, one=0.0)  # a row's score is the sum of those of its columns
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a query over a join is.
-
-    ``value`` is exact where ``sure`` and ``possible`` are equal. Otherwise each row's score was rounded by at most
-    ``score_error``: ``sure`` is the query over rows that satisfy the inequality for certain, ``possible`` over those
-    that may; or, with ``eps``, the query lies between the two.
-    """
-
-    value: Any
-    sure: Any
-    possible: Any
-    score_error: float
 
 
 def semiring(add: Callable[[Any, Any], Any], multiply: Callable[[Any, Any], Any], *, zero: Any, one: Any,
@@ -148,10 +132,10 @@ def evaluate(
     if eps is not None and any((node < 0).any() for nodes in annotations for node in nodes):
         raise ValueError("With eps the values must be at least 0. Leave eps out.")
     sums = _node_sums(plan, columns, parts)
-    return _added(rule, [Answer(*below(plan, sums, rule, nodes, threshold, eps)) for nodes in annotations])
+    return _added(rule, [below(plan, sums, rule, nodes, threshold, eps) for nodes in annotations])
 
 
-def score_thresholds(join: Join, scores: Scores, *, eps: float = 0.1) -> tuple[Array, Array]:
+def score_thresholds(join: Join, scores: ScoreTerms, *, eps: float = 0.1) -> tuple[Array, Array]:
     """Return which scores are reached by 1, 1 + eps, (1 + eps)^2, ... rows of a join: the source's arrays H_k.
 
     H_k is the largest H such that at least (1 + eps)^k rows of the join have sum_j g_j(x_j) >= H.

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from numpy.random import RandomState
 
 from buttress._checks import check_count, check_limits, check_number, check_option
+from buttress._types import ClassWeight
 from buttress.relational.declare import Join
-from buttress.relational.plan.plan import ClassWeight, Encoding
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,10 +34,6 @@ class Parameters:
     progress: bool = False
     checkpoint: str | None = None
     resume: bool | str = False
-
-    def _encoding(self) -> Encoding:
-        """Return how features become columns."""
-        return Encoding(self.missing, self.scaling)
 
 
 def check_parameters(model: Parameters, join: object, y: object) -> None:

@@ -14,7 +14,7 @@ from buttress.relational.counting.queries import accuracy_interval, label_means
 from buttress.relational.declare import Join
 from buttress.relational.optimum.certified import PlanePool
 from buttress.relational.parameters import check_parameters
-from buttress.relational.plan.plan import Plan, weigh
+from buttress.relational.plan.plan import Encoding, Plan, weigh
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.svm import RelationalLinearSVC
@@ -71,7 +71,7 @@ def cross_validate(
     """
     model = _checked(model, join, "cross_validate")
     check_count("n_folds", n_folds, 2)
-    plan = prepare(join, intercept=model.fit_intercept, encoding=model._encoding())
+    plan = prepare(join, intercept=model.fit_intercept, encoding=Encoding(model.missing, model.scaling))
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
     whole = []
     for class_weight in (model.class_weight, None):  # to train with, and to score with

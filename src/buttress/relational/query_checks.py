@@ -12,8 +12,8 @@ from buttress.relational.counting.lists import DECLARED, Semiring
 
 Function = Callable[[NDArray[Any]], Any]  # of the values (n,) of a column
 Functions = Mapping[str, Function]  # by "table.column"
-Scores = Mapping[str, Function | float]  # a number is a coefficient
-Inequality = tuple[Scores, float]
+ScoreTerms = Mapping[str, Function | float]  # a number is a coefficient
+Inequality = tuple[ScoreTerms, float]
 
 FACTORS = (1e-4, 1)  # least and largest eps
 LARGEST = float(np.finfo(float).max)
@@ -61,7 +61,7 @@ def check_inequality(where: Inequality | None, n_tables: int) -> Inequality:
     return where[0], check_number("The threshold of where", where[1], -np.inf, np.inf, closed="both")
 
 
-def check_scores(scores: Scores) -> Scores:
+def check_scores(scores: ScoreTerms) -> ScoreTerms:
     """Return the scores of a query without a threshold."""
     if not isinstance(scores, Mapping) or not all(isinstance(key, str) for key in scores):
         raise ValueError(f"scores must be a dict of 'table.column' to a number or a function. Got {brief(scores)}.")

@@ -18,7 +18,7 @@ from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.prepare import prepare
 
-Numbers = Iterable[int] | NDArray[np.integer]
+RowNumbers = Iterable[int] | NDArray[np.integer]
 
 
 class JoinSampler:
@@ -64,11 +64,11 @@ class JoinSampler:
         self.feature_names_ = [name for table in self.plan_.tables for name in table.names]
         self._rng = check_random_state(random_state)
 
-    def take(self, numbers: Numbers) -> tuple[Array, NDArray[Any]]:
+    def take(self, numbers: RowNumbers) -> tuple[Array, NDArray[Any]]:
         """Return features (n, d) in original units and labels (n,) of the rows with the given numbers."""
         return self._design(unrank(self.plan_, _numbers(numbers, self.n_rows_)))
 
-    def rows(self, numbers: Numbers) -> dict[str, Index]:
+    def rows(self, numbers: RowNumbers) -> dict[str, Index]:
         """Return for each table the row number in its source of each join row; -1 where a left join found none."""
         found = table_rows(self.plan_, unrank(self.plan_, _numbers(numbers, self.n_rows_)))
         return {table.name: np.append(table.rows, -1)[np.minimum(place, len(table.rows))]
@@ -97,7 +97,7 @@ class JoinSampler:
         return X, y if plan.classes is None else plan.classes[(y > 0).astype(int)]
 
 
-def _numbers(numbers: Numbers, n_rows: int) -> NDArray[Any]:
+def _numbers(numbers: RowNumbers, n_rows: int) -> NDArray[Any]:
     ranks = np.asarray(list(numbers) if not isinstance(numbers, np.ndarray) else numbers)
     if ranks.size and not (ranks.min() >= 0 and ranks.max() < n_rows):
         raise ValueError(f"Row numbers must be in [0, {n_rows}). Got {ranks.min()} to {ranks.max()}.")

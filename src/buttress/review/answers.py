@@ -35,8 +35,8 @@ def compared(review: Review) -> list[tuple[str, str, str]]:
     audited = []
     for y, rows in ((table.target, np.ones(len(target), dtype=bool)), (target, kept)):
         columns = {name: as_array(column)[table.places][rows] for name, column in table.given.items()}
-        made, task = make_table(columns, y[rows], table.target_name, review.result.task)
-        audited.append(audit_table(None, made, task, Options(task=task, effort=Effort.quick), None, 0.0))
+        made = make_table(columns, y[rows], table.target_name, review.result.task)
+        audited.append(audit_table(None, made, Options(task=made.task, effort=Effort.quick), None, 0.0))
     return _lines(*audited)
 
 

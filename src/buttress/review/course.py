@@ -205,7 +205,7 @@ class Review:
 
     @cached_property
     def _logarithms(self) -> bool:
-        return takes_logarithms(self.table, self.result.task)
+        return takes_logarithms(self.table)
 
     @cached_property
     def _learned_on(self) -> NDArray[np.intp]:

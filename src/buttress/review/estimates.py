@@ -32,9 +32,9 @@ from threadpoolctl import threadpool_limits
 from buttress._types import Array, Labels, Rows
 from buttress.audit.measuring.judging import Judgement
 from buttress.audit.reading.table import DataTable
-from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
+from buttress.robust import RobustKernelRegressor
 from buttress.robust.cells import deviating_cells
-from buttress.robust.design import fit_setting
+from buttress.robust.design import Setting, several_widths
 from buttress.robust.judged import least_residual_scale, scaled_targets
 from buttress.robust.label_fit import LabelTask, as_given
 from buttress.solvers.contamination.label_law import explain_labels
@@ -86,7 +86,7 @@ class ClassRanking(Ranking):
 
     def __init__(self, X: Array, y: Labels, seed: int):
         self.classes, self.codes = np.unique(y, return_inverse=True)
-        self.design = fit_setting(RobustKernelClassifier(random_state=seed), X, alike=True).design()
+        self.design = Setting(X, several_widths(X), "auto", np.random.RandomState(seed), alike=True).design()
         task = LabelTask(self.design, self.codes, len(self.classes), None, None, SharedBudget(None))
         self.targets = task.targets
         self.alpha = as_given(task)[0].alpha
@@ -132,9 +132,8 @@ class NumberRanking(Ranking):
     def __init__(self, X: Array, y: Labels, logarithms: bool, seed: int):
         self.logarithms = logarithms
         self.y, self.middle, self.unit = scaled_targets(self._transformed(y))
-        model = RobustKernelRegressor(random_state=seed)
-        self.design = fit_setting(model, X).design()
-        model.fit(X, self.y)
+        self.design = Setting(X, several_widths(X), "auto", np.random.RandomState(seed), alike=False).design()
+        model = RobustKernelRegressor(random_state=seed).fit(X, self.y)
         self.alpha = model.alpha_
         self.weights = model.weights_.copy()
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
-from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_count, warn_user
@@ -18,7 +17,7 @@ from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, r
 from buttress._threads import threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
-from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features, some_rows
+from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features
 from buttress.gram.entries import threads_of
 from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
 from buttress.kernels.choose import check_positive, held_square
@@ -78,7 +77,7 @@ class Setting:
 
     def design(self, rows: NDArray[np.intp] | None = None) -> Design:
         """Return the design of the numbered rows, default all."""
-        X = self.X if rows is None else some_rows(self.X, rows)
+        X = self.X if rows is None else self.X.keeping(rows) if isinstance(self.X, BatchedRows) else self.X[rows]
         design = kernel_design(self.kernel, X, n_landmarks=self.n_landmarks, rng=self.rng)
         return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 
@@ -92,15 +91,6 @@ class Setting:
     def warn_of_scale(self, design: Design) -> None:
         """Warn where the kernel is next to 0, or the same, between most rows."""
         warn_of_scale(self.kernel, self.X, design.points)
-
-
-def fit_setting(estimator: Any, X: Any, *, alike: bool = False) -> Setting:
-    """Return the setting of one fit of a robust kernel estimator to the rows of X."""
-    rng = check_random_state(estimator.random_state)
-    count = estimator.n_landmarks
-    if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
-        count = affordable(X.shape[0], estimator.max_time)
-    return Setting(X, estimator._kernel_of(X), count, rng, alike)
 
 
 def affordable(n: int, seconds: float) -> int | str:

@@ -18,7 +18,7 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, is_precomputed
-from buttress.robust.design import Design, fit_setting, given
+from buttress.robust.design import Design, given
 from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, with_directions
@@ -112,7 +112,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         share = check_contamination_or_auto(self.contamination)
         check_class_sizes(self.classes_, y, share)
         budget.report = showing(report, lambda step: _described(*step.state))
-        setting = fit_setting(self, X, alike=True)
+        setting = self._setting(X, alike=True)
         with setting.threads():
             design = setting.design()
             isolated = design.isolated & (not is_precomputed(self.kernel))

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
+from sklearn.utils import check_random_state
 
 from buttress._callbacks import CallbackSupportMixin, Report, all_or_nothing, step_callback, with_callbacks
 from buttress._checks import check_contamination_or_auto, check_limits, check_number, check_X_y
@@ -17,7 +18,7 @@ from buttress._weights import repeated_rows
 from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed
 from buttress.kernels.choose import fitting
 from buttress.robust.batches import batched_table
-from buttress.robust.design import several_widths, warn_of_near_copies
+from buttress.robust.design import Setting, affordable, several_widths, warn_of_near_copies
 from buttress.robust.report import OF_ROWS, of_rows_given, row_keys
 from buttress.solvers.run import SharedBudget
 
@@ -108,6 +109,13 @@ class RobustKernelMachine(Documented, CallbackSupportMixin, BaseEstimator, ABC):
                              "('scale' is one over the variance of X, which corrupt rows move: use RobustScaler.)")
         check_limits(None, self.max_time)
         return SharedBudget(self.max_time, progress=self.progress, name=type(self).__name__)
+
+    def _setting(self, X: Any, *, alike: bool = False) -> Setting:
+        """Return what a fit to the rows X works with."""
+        count = self.n_landmarks
+        if isinstance(count, str) and count == "auto" and self.max_time is not None:
+            count = affordable(X.shape[0], self.max_time)
+        return Setting(X, self._kernel_of(X), count, check_random_state(self.random_state), alike)
 
     def _kernel_of(self, X: Any) -> Kernel:
         """Return the kernel for the rows X; with ``gamma="multiscale"`` "rbf" is one of several widths."""

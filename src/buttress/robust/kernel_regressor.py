@@ -17,7 +17,7 @@ from buttress._state import Attribute, Later, State
 from buttress._types import Attributes, Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.kernels import Kernel, KernelLike, Radial, as_kernel
-from buttress.robust.design import Design, Regime, Setting, fit_setting, given, several_widths
+from buttress.robust.design import Design, Regime, Setting, given, several_widths
 from buttress.robust.judged import (
     RobustFit,
     enough,
@@ -139,7 +139,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
     def _fit_rows(self, X: Any, y: Labels, budget: SharedBudget, report: Report = None) -> Self:
         share = check_contamination_or_auto(self.contamination)
-        setting = fit_setting(self, X)
+        setting = self._setting(X)
         scaled, middle, unit = scaled_targets(y)
 
         def hear(design: Design) -> None:
@@ -178,7 +178,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
 
 def with_columns(
-    task: RegressionTask, found: RobustFit, setting: Setting, hear: Callable[[Design], None]
+    task: RegressionTask, robust: RobustFit, setting: Setting, hear: Callable[[Design], None]
 ) -> tuple[RegressionTask, RobustFit, Array]:
     """Return the task, the fit and the weights of columns (d,): learned where time and rounding allow, else 1.
 
@@ -186,38 +186,38 @@ def with_columns(
     """
     equal = np.ones(setting.X.shape[1])
     if task.budget.interrupted or task.budget.stop_if_spent():
-        return task, found, equal
+        return task, robust, equal
     try:
         return task.budget.attempt(
-            lambda: under_learned_columns(task, found, setting, hear), otherwise=lambda: (task, found, equal),
+            lambda: under_learned_columns(task, robust, setting, hear), otherwise=lambda: (task, robust, equal),
             message="The fit was interrupted. The robust fit stays, with equal weights of columns.")
     except TooRoundedError:  # of the linear part, where columns are far from 0
         hear(task.design)
-        return task, found, equal
+        return task, robust, equal
 
 
 def under_learned_columns(
-    task: RegressionTask, found: RobustFit, setting: Setting, hear: Callable[[Design], None]
+    task: RegressionTask, robust: RobustFit, setting: Setting, hear: Callable[[Design], None]
 ) -> tuple[RegressionTask, RobustFit, Array]:
     """Return the task and the fit under a kernel of learned columns, and their weights (d,).
 
-    They are learned from the rows as ``found`` believes them, and the fit is made again from these; where it took none
+    They are learned from the rows as ``robust`` believes them, and the fit is made again from these; where it took none
     as corrupt, none is: what noise remains under better columns is too easily taken for that. Where the law explains
     left-out rows no better afterwards, the fit stays and all weights are 1.
     """
-    used = np.flatnonzero(found.weight > COLUMNS.least_weight)
+    used = np.flatnonzero(robust.weight > COLUMNS.least_weight)
     used = used[drawn_rows(len(used), COLUMNS.rows)]
     kernel = setting.kernel
     assert isinstance(kernel, Radial)
-    grid = MIXTURE.ridges * task.design.unit if task.alpha is None else np.array([found.alpha])
-    learned, weights = column_kernel(setting.X[used], task.y[used], found.weight[used], kernel, alpha=found.alpha,
+    grid = MIXTURE.ridges * task.design.unit if task.alpha is None else np.array([robust.alpha])
+    learned, weights = column_kernel(setting.X[used], task.y[used], robust.weight[used], kernel, alpha=robust.alpha,
                                      alphas=(grid[0], grid[-1]))
     again = replace(task, design=replace(setting, kernel=learned).design())
     hear(again.design)
-    other = fit_again(again, found)
-    if not other.known.likelihood > found.known.likelihood:
-        return task, found, np.ones(setting.X.shape[1])
-    return again, replace(other, n_iter=found.n_iter + other.n_iter), weights
+    other = fit_again(again, robust)
+    if not other.known.likelihood > robust.known.likelihood:
+        return task, robust, np.ones(setting.X.shape[1])
+    return again, replace(other, n_iter=robust.n_iter + other.n_iter), weights
 
 
 def _described(design: Design, fit: Fit, middle: float, unit: float) -> Attributes:
@@ -226,14 +226,14 @@ def _described(design: Design, fit: Fit, middle: float, unit: float) -> Attribut
 
 
 def held_out_fits(
-    task: RegressionTask, found: RobustFit, setting: Setting, unit: float, middle: float
+    task: RegressionTask, robust: RobustFit, setting: Setting, unit: float, middle: float
 ) -> HeldOutFits:
     """Return the fits for intervals of targets times ``unit`` plus ``middle``: corrupt rows do not count, as far as
     they are known.
     """
     design = task.design
     with setting.threads():
-        held = hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=found.weight,
+        held = hold_out(design.ridge, task.y, robust.fit, robust.alpha, groups=design.groups, weight=robust.weight,
                         by_folds=design.regime is Regime.EXACT)
     without = design.expand(held.coef * unit)
     return held.times(unit, middle, without.coef, without.intercept)

@@ -85,19 +85,19 @@ def robust_fit(task: RegressionTask) -> RobustFit:
                 "with plain kernel ridge.")
 
 
-def fit_again(task: RegressionTask, found: RobustFit) -> RobustFit:
-    """Return the fit under another kernel than that of ``found``: with no corrupt rows where that has none.
+def fit_again(task: RegressionTask, robust: RobustFit) -> RobustFit:
+    """Return the fit under another kernel than that of ``robust``: with no corrupt rows where that has none.
 
-    The mixture starts from the rows that ``found`` believes, at its ridge and with a shape where its law has one.
+    The mixture starts from the rows that ``robust`` believes, at its ridge and with a shape where its law has one.
     """
-    if found.clean:
+    if robust.clean:
         return unsuspecting_fit(task, power=1)
     if task.design.regime is Regime.MANY:
-        mixed, alpha = mixed_of_many(task, found.weight[task.design.searched])
+        mixed, alpha = mixed_of_many(task, robust.weight[task.design.searched])
     else:
-        schedule = replace(task.schedule, shaped=found.known.law.shaped)
-        mixed, alpha = _mixed_at_best(task, found.weight, found.alpha, schedule)
-    return _guarded_mixture(replace(task, alpha=alpha), mixed, alpha, found.votes)
+        schedule = replace(task.schedule, shaped=robust.known.law.shaped)
+        mixed, alpha = _mixed_at_best(task, robust.weight, robust.alpha, schedule)
+    return _guarded_mixture(replace(task, alpha=alpha), mixed, alpha, robust.votes)
 
 
 def _fit_and_guard(task: RegressionTask, good: Array, votes: NDArray[np.bool_] | None) -> RobustFit:

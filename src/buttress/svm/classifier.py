@@ -1,6 +1,6 @@
 """The exact kernel support vector classifier, and its path over C."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import all_or_nothing, step_callback, with_callbacks, without_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_number, silent, warn_user
 from buttress._state import Attribute, State
-from buttress._types import MatrixLike
+from buttress._types import ClassWeight, MatrixLike
 from buttress._weights import check_weights, loss_weights
 from buttress.checkpoints.journal import resumable
 from buttress.gram.rows import KernelRows
@@ -113,7 +113,7 @@ class SVC(ExactClassifier):
         Attribute("gamma_", "any", meaning="The gamma that was chosen.", when='with "loo"'))
 
     C: float | str = 1.0
-    class_weight: Mapping[Any, float] | str | None = None
+    class_weight: ClassWeight = None
 
     @all_or_nothing
     @resumable
@@ -137,7 +137,7 @@ class SVC(ExactClassifier):
             return self
         for name in ("C_", "gamma_"):
             self.__dict__.pop(name, None)
-        self._fit(X, y, sample_weight)
+        self._fit(X, y, sample_weight, self.class_weight)
         return self
 
     @property
@@ -225,7 +225,7 @@ def choose(model: SVC, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | N
     Cs: Sequence[float] = CS if model.C == LOO else [float(model.C)]
     first = without_callbacks(clone(model)).set_params(C=1.0 if model.C == LOO else model.C,
                                                        gamma="scale" if model.gamma == LOO else model.gamma)
-    task = first._prepare(X, y, sample_weight)
+    task = first._prepare(X, y, sample_weight, first.class_weight)
     gammas = _gammas(model, task, sample_weight)
     tried = BestFit()
     budget.attempt(
@@ -316,7 +316,7 @@ def svc_path(
 
     def follow() -> None:
         first = SVC(**{**parameters, "C": float(Cs[0])})
-        line = Line(first, first._prepare(X, y, sample_weight))
+        line = Line(first, first._prepare(X, y, sample_weight, first.class_weight))
         for C in Cs:
             models.append(line.fit(C, first.max_time))
 

@@ -20,7 +20,7 @@ from buttress._state import Attribute, Later, Promise, one_or_each
 from buttress._types import DenseOrSparse, Labels, MatrixLike, Rows, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.rows import KernelRows
-from buttress.gram.spectrum import POLICIES, Settled, settled_on
+from buttress.gram.spectrum import POLICIES, Settled, settle
 from buttress.gram.sums import hyperplane
 from buttress.kernels import (
     Custom,
@@ -134,15 +134,16 @@ class KernelMachine(Shrinking, BaseEstimator):
 
     def _rows_of(
         self, X: DenseOrSparse, order: Rows, sections: Rows | None = None, weight: Array | None = None,
-        told: tuple[Labels, Array] | None = None
+        targets: tuple[Labels, Array] | None = None
     ) -> tuple[Kernel, Settled, KernelRows]:
         """Return the kernel fitted to X, what is solved with on its rows ``order``, and the cached rows of that.
 
-        ``told`` are the targets of the rows ``order``, numbers or of classes, and their weights (m,). Refuses a kernel
+        ``targets`` are those of the rows ``order``, numbers or of classes, and their weights (m,). Refuses a kernel
         whose values are beyond float64's reach.
         """
-        kernel = Precomputed() if hasattr(self, "_objects") else self._kernel_of(X, order, weight, told)
-        settled = settled_on(kernel, X, order, self.indefinite)
+        kernel = Precomputed() if hasattr(self, "_objects") else self._kernel_of(X, order, weight, targets)
+        solved_on = X[np.ix_(order, order)] if isinstance(kernel, Precomputed) else X[order]
+        settled = settle(kernel, solved_on, self.indefinite)
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.abs(settled.kernel.diagonal(settled.X)).max()
         if not largest <= 1e30:  # curvatures and bounds of larger kernels overflow in products
@@ -154,18 +155,18 @@ class KernelMachine(Shrinking, BaseEstimator):
         return kernel, settled, KernelRows(solved_with, settled.X, self.cache_size, real=None, sections=sections)
 
     def _kernel_of(
-        self, X: DenseOrSparse, order: Rows, weight: Array | None, told: tuple[Labels, Array] | None
+        self, X: DenseOrSparse, order: Rows, weight: Array | None, targets: tuple[Labels, Array] | None
     ) -> Kernel:
         if not (isinstance(self.kernel, str) and self.kernel == "columns"):
             return fitted_kernel(self, X, weight)
-        if told is None or issparse(X):
+        if targets is None or issparse(X):
             raise ValueError("kernel='columns' learns a weight for each column of a dense X from labels or targets. "
                              "Use kernel='rbf' here, or X.toarray().")
         rbf = as_kernel("rbf", gamma=self.gamma, X=X, sample_weight=weight)
         assert isinstance(rbf, Radial)
         some = drawn_rows(len(order), COLUMNS.rows)
-        numbers = self._numbers(told[0][some])
-        u = told[1][some]
+        numbers = self._numbers(targets[0][some])
+        u = targets[1][some]
         with suppress(TooRoundedError):
             learned = column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
             # too few different rows show no rounding: then what the largest entry of K is rounded by must be small

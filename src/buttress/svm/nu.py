@@ -136,7 +136,7 @@ class NuSVC(ExactClassifier):
         Raises ValueError as :class:`SVC` does, and for a nu that is infeasible. Ctrl-C raises KeyboardInterrupt.
         """
         _check_nu(self.nu)
-        self.C_ = one_or_each(float(solution.found or 0) for solution in self._fit(X, y, sample_weight))
+        self.C_ = one_or_each(float(solution.found or 0) for solution in self._fit(X, y, sample_weight, None))
         return self
 
     def _solve_pair(

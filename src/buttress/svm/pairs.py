@@ -15,7 +15,7 @@ from buttress._checks import Array, check_classes, check_option, warn_user
 from buttress._predicting import Seeded
 from buttress._rows import equal_rows
 from buttress._state import Attribute, Lengths, State
-from buttress._types import Labels, MatrixLike, Rows
+from buttress._types import ClassWeight, Labels, MatrixLike, Rows
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut, pairs_of
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -61,9 +61,11 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
     break_ties: bool = False
     probability: bool | str = "deprecated"
 
-    def _fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> list[SVMSolution]:
+    def _fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None, class_weight: ClassWeight
+    ) -> list[SVMSolution]:
         """Solve all problems, from the coefficients before in a warm start, and return the solutions."""
-        task = self._prepare(X, y, sample_weight)
+        task = self._prepare(X, y, sample_weight, class_weight)
         return self._solve(task, self._starts(task) if self.warm_start else None)
 
     def _starts(self, task: Training) -> list[Start] | None:
@@ -78,7 +80,9 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
     ) -> tuple[SVMSolution, Array]:
         """Solve the problem of two classes y in {-1, 1} of these weights; returns its solution and their C_i."""
 
-    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
+    def _prepare(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None, class_weight: ClassWeight
+    ) -> Training:
         """Check everything and set up the rows that all problems share."""
         self._check()
         if self.probability != "deprecated":
@@ -91,7 +95,7 @@ class ExactClassifier(Seeded, Probabilities, CallbackSupportMixin, ClassifierMix
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
             raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
         given = check_weights(sample_weight, rows, leave_out=True)
-        self.class_weight_ = class_weights(getattr(self, "class_weight", None), self.classes_, codes, given)
+        self.class_weight_ = class_weights(class_weight, self.classes_, codes, given)
         weight = given * self.class_weight_[codes]
         order = np.argsort(codes, kind="stable")
         order = order[given[order] > 0]

@@ -93,8 +93,7 @@ class ExactRegressor(Documented, ExpansionIntervals, CallbackSupportMixin, Regre
         targets = np.asarray(labels, dtype=np.float64)
         weight = check_weights(sample_weight, rows, leave_out=True)
         used = np.flatnonzero(weight)
-        kernel, settled, shared = self._rows_of(rows, used, weight=weight,
-                                                told=(targets[used], weight[used]))
+        kernel, settled, shared = self._rows_of(rows, used, weight=weight, targets=(targets[used], weight[used]))
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)
         task = Training(rows, kernel, used, numbers[used], weight[used], equal_rows(rows, numbers), settled, shared,
                     step_callback(self, rows, targets, None))

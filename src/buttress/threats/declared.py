@@ -16,7 +16,7 @@ from buttress._suggest import counted, listed, near
 from buttress._types import MatrixLike
 from buttress.files.disk import read_toml
 
-Column = Any  # a name or a number
+ColumnKey = Any  # a name or a number
 
 
 def is_key(different: int, known: int) -> bool:
@@ -27,7 +27,7 @@ def is_key(different: int, known: int) -> bool:
     return different > 50 and (different > 255 or known < 10 * different)
 
 
-def found_at(name: Column, columns: Mapping[Column, Any]) -> Any:
+def found_at(name: ColumnKey, columns: Mapping[ColumnKey, Any]) -> Any:
     """Return what stands at a column; ValueError where it is not there."""
     if name not in columns:
         close = near(str(name), map(str, columns))
@@ -35,7 +35,7 @@ def found_at(name: Column, columns: Mapping[Column, Any]) -> Any:
     return columns[name]
 
 
-def columns_by_name(X: MatrixLike) -> dict[Column, Any]:
+def columns_by_name(X: MatrixLike) -> dict[ColumnKey, Any]:
     """Return the columns of a frame by name, of an array by number, as arrays."""
     if hasattr(X, "columns"):
         frame: Any = X
@@ -44,10 +44,10 @@ def columns_by_name(X: MatrixLike) -> dict[Column, Any]:
     return {place: rows[:, place] for place in range(rows.shape[1])}
 
 
-def one_hot_groups(columns: Mapping[Column, Array], binary: Sequence[Column]) -> list[list[Column]]:
+def one_hot_groups(columns: Mapping[ColumnKey, Array], binary: Sequence[ColumnKey]) -> list[list[ColumnKey]]:
     """Return the runs of neighbouring 0/1 columns of which exactly one is 1 in every row, from the first on."""
     names = list(columns)
-    groups: list[list[Column]] = []
+    groups: list[list[ColumnKey]] = []
     start = 0
     while start < len(names):
         run = _run_of_one(columns, names[start:], binary)
@@ -56,7 +56,9 @@ def one_hot_groups(columns: Mapping[Column, Array], binary: Sequence[Column]) ->
     return groups
 
 
-def _run_of_one(columns: Mapping[Column, Array], names: list[Column], binary: Sequence[Column]) -> list[Column]:
+def _run_of_one(
+    columns: Mapping[ColumnKey, Array], names: list[ColumnKey], binary: Sequence[ColumnKey]
+) -> list[ColumnKey]:
     """Return the columns from the first on of which one is 1 in every row, none where there is no such run."""
     total: Any = 0.0
     for count, name in enumerate(names, 1):
@@ -176,9 +178,9 @@ class ThreatModel:
 
     _state = State(together=lambda threat, lengths: threat.__post_init__())
 
-    numbers: Mapping[Column, float | str | Budget] = field(default_factory=dict)
-    categories: Mapping[Column, Sequence[Any]] = field(default_factory=dict)
-    one_hot: Sequence[Sequence[Column]] = ()
+    numbers: Mapping[ColumnKey, float | str | Budget] = field(default_factory=dict)
+    categories: Mapping[ColumnKey, Sequence[Any]] = field(default_factory=dict)
+    one_hot: Sequence[Sequence[ColumnKey]] = ()
     most_swaps: int = 1
     norm: str = "linf"
     most_moved: int | None = None
@@ -202,13 +204,13 @@ class ThreatModel:
         if twice is not None:
             raise ValueError(f"A threat names each column once. Column {twice!r} is named twice.")
 
-    def together(self) -> dict[tuple[Column, ...], Sequence[Any]]:
+    def together(self) -> dict[tuple[ColumnKey, ...], Sequence[Any]]:
         """Return what is swapped, as tuples of columns, with the rows that they may become."""
         groups = {name if isinstance(name, tuple) else (name,): levels for name, levels in self.categories.items()}
         return groups | {tuple(group): np.eye(len(group)).tolist() for group in self.one_hot}
 
     @property
-    def budgets(self) -> dict[Column, Budget]:
+    def budgets(self) -> dict[ColumnKey, Budget]:
         """The budgets of the numbers."""
         return {name: each for name, each in self.numbers.items() if isinstance(each, Budget)}
 
@@ -306,7 +308,7 @@ def _in_units(by: float | str, values: Array) -> float:
     return float(by) if share is None else share * float(np.std(known_of(values.astype(np.float64))))
 
 
-def known_reach(name: Column, budget: Budget) -> float:
+def known_reach(name: ColumnKey, budget: Budget) -> float:
     """Return a budget in the column's units; ValueError for one in standard deviations."""
     if isinstance(budget.by, str):
         raise ValueError(f"The budget of column {name!r} is {budget.by!r}, of rows that are not known here. Use "
@@ -320,7 +322,7 @@ def _check_part(name: str, value: object, words: str, fits: bool = True) -> None
         raise ValueError(f"{name} must be {words}. Got {value!r}.")
 
 
-def _budget(name: Column, by: Any) -> Budget:
+def _budget(name: ColumnKey, by: Any) -> Budget:
     """Return the budget that is given for a column; ValueError names it."""
     if isinstance(by, Budget):
         return by
@@ -333,9 +335,9 @@ def _budget(name: Column, by: Any) -> Budget:
         raise ValueError(f"Budget of column {name!r}: {error}") from None
 
 
-def _listed(columns: Iterable[tuple[Column, str]]) -> str:
+def _listed(columns: Iterable[tuple[ColumnKey, str]]) -> str:
     """Return columns and what is said of them, those of which the same is said together."""
-    together: dict[str, list[Column]] = {}
+    together: dict[str, list[ColumnKey]] = {}
     for name, words in columns:
         together.setdefault(words, []).append(name)
     return "; ".join(f"{listed(names, SHOWN)} {words}" for words, names in together.items())

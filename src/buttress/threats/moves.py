@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from buttress._checks import Array, check_box, check_columns, check_number, check_option, warn_user
 from buttress._suggest import counted
 from buttress._types import BoundsLike, MatrixLike, Rows
-from buttress.threats.declared import NORMS, Column, ThreatModel, found_at, known_reach
+from buttress.threats.declared import NORMS, ColumnKey, ThreatModel, found_at, known_reach
 
 Way = tuple[tuple[int, int], ...]  # (group, choice) of each swap
 
@@ -177,7 +177,7 @@ def at_places(threat: ThreatModel, given: MatrixLike) -> ThreatModel:
     frame: Any = given
     place = {name: number for number, name in enumerate(frame.columns)}
     numbers = {found_at(name, place): budget for name, budget in threat.budgets.items()}
-    categories: dict[Column, Sequence[Any]] = {
+    categories: dict[ColumnKey, Sequence[Any]] = {
         tuple(found_at(each, place) for each in names): levels for names, levels in threat.together().items()}
     return replace(threat, numbers=numbers, categories=categories, one_hot=())
 
@@ -187,7 +187,7 @@ def _whole_steps(way: Array, step: float) -> Array:
     return np.asarray(np.floor(way / step * (1 + 4 * np.finfo(float).eps)) * step)
 
 
-def _choices(names: tuple[Column, ...], levels: Sequence[Any]) -> Array:
+def _choices(names: tuple[ColumnKey, ...], levels: Sequence[Any]) -> Array:
     """Return what columns of numbers may become together, (choices, columns)."""
     if not len(levels):
         raise ValueError(f"The threat does not say what column {names[0]!r} may become. Use threat.on(X), X the "

@@ -197,9 +197,9 @@ def _trees_of(model: Any) -> list[Tree] | None:
         if model.init is not None and model.init != "zero":
             raise ValueError(f"Boosting that starts from {model.init!r} is not read as trees. Fit it with init=None or "
                              "init='zero'.")
-        shape = model.estimators_.shape
-        return [_nodes_of(model.estimators_[i, k].tree_, model.learning_rate).in_column(k, shape[1])
-                for i in range(shape[0]) for k in range(shape[1])]
+        return [Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right,
+                     model.learning_rate * tree.value[:, 0]).in_column(k, len(row))
+                for row in model.estimators_ for k, tree in enumerate(each.tree_ for each in row)]
     if type(model) in BY_HISTOGRAMS:
         if model.loss in ("poisson", "gamma"):  # of predictions that are all positive
             raise refused(model, f"has the loss {model.loss!r}", "with loss='squared_error'")
@@ -297,11 +297,6 @@ def _in_whole(trees: list[Tree], bag: Any) -> list[Tree]:
         value[:, getattr(estimator, "classes_", np.zeros(1)).astype(int)] = tree.value
         whole.append(replace(tree, feature=places[np.maximum(tree.feature, 0)], value=value))
     return whole
-
-
-def _nodes_of(tree: Any, rate: float) -> Tree:
-    """Return a regression tree of scikit-learn's."""
-    return Tree(tree.feature, tree.threshold, tree.children_left, tree.children_right, rate * tree.value[:, 0])
 
 
 def _histogram_tree(nodes: NDArray[np.void], column: int, columns: int) -> Tree:

@@ -52,7 +52,6 @@ class Evidence:
     """
 
     table: DataTable
-    classifies: bool
     train: NDArray[np.intp]
     test: NDArray[np.intp]
     judged: NDArray[np.intp]
@@ -66,6 +65,11 @@ class Evidence:
     decides: str = "as_is"
     better: list[str] | None = None
     threatened: bool = False
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the target is one of classes."""
+        return self.table.classifies
 
     @property
     def target(self) -> Labels:

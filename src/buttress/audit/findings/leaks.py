@@ -50,7 +50,7 @@ def leaks(evidence: Evidence, finding: Made) -> Iterable[Finding]:
     drawn = draw(evidence.target, 1000, evidence.classifies, 0)
     Z, y = table.coded()[drawn], evidence.target[drawn]
     Z = np.clip(np.nan_to_num(Z, nan=np.nanmin(Z) - 1.0), -SPLIT, SPLIT)
-    folds = _folds(table, drawn, evidence.classifies)
+    folds = _folds(table, drawn)
     for place, (name, column) in enumerate(columns.items()):
         how = tells(column, evidence.target, table.target_codes if evidence.classifies else None)
         if how:
@@ -139,14 +139,14 @@ def _parts(y: Labels, targets: NDArray[Any], classifies: bool) -> Iterator[_Part
             yield _Part(name, partial(_is_part, k), min(share, 1 - share))
 
 
-def _folds(table: DataTable, drawn: Rows, classifies: bool) -> Folds:
+def _folds(table: DataTable, drawn: Rows) -> Folds:
     """Return rows, of those drawn, to fit on and to leave out: all in turns, whole groups; or those the user said."""
     held = told_to_hold_out(table)
     if held is not None:
         return [(np.flatnonzero(~held[drawn]), np.flatnonzero(held[drawn]))]
     if table.groups is not None and len(np.unique(table.groups[drawn])) >= FOLDS:
         return list(GroupKFold(FOLDS).split(drawn, groups=table.groups[drawn]))
-    folds = (StratifiedKFold if classifies else KFold)(FOLDS, shuffle=True, random_state=0)
+    folds = (StratifiedKFold if table.classifies else KFold)(FOLDS, shuffle=True, random_state=0)
     return list(folds.split(drawn, table.target[drawn]))
 
 

@@ -54,7 +54,7 @@ def fragile_to_labels(evidence: Evidence, finding: Made) -> Iterable[Finding]:
         return
     accuracies = f"{before:.0%} right to {after:.0%}"
     said = accuracies if evidence.classifies else f"RMSE {number(before)} to {number(after)}"
-    model = in_words(name or "", "classification" if evidence.classifies else "regression")
+    model = in_words(name or "", evidence.table.task)
     yield finding(
         f"With 30% of the training targets made wrong, the {model} goes from {said}.",
         "Correct wrong targets first, or use the model that finds wrong targets itself.",

@@ -18,7 +18,7 @@ from buttress.audit.baselines import GUESSES, NAMES, Yours, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measurements.scores import AS_IS
 from buttress.audit.measuring.cells import Cell, has_gradients, has_scores, queries_a_row
-from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.measurement import Cost, Measured, Measurement, Stages
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.threatened import under_threat
 from buttress.audit.moves import AskedModel, on_prepared_rows
@@ -27,7 +27,7 @@ from buttress.checkpoints.journal import Memory
 FEWEST = 30  # rows attacked by queries: of fewer an interval of an accuracy is wider than .35
 
 
-def _take_inputs(split: SplitTable, measured: Measured) -> Course:
+def _take_inputs(split: SplitTable, measured: Measured) -> Stages:
     eps = split.options.radius
     radii = [share * eps for share in split.plan.radii]
     result = Measured(columns={
@@ -59,7 +59,7 @@ def _take_inputs(split: SplitTable, measured: Measured) -> Course:
     return result
 
 
-def _tested(split: SplitTable, name: str, model: Predictor, found: Measured) -> int:
+def _tested(split: SplitTable, name: str, model: Predictor, result: Measured) -> int:
     """Return on how many held-out rows a model is attacked, 0 with a note where it cannot be."""
     rows = len(split.test)
     why_not = ""
@@ -71,23 +71,23 @@ def _tested(split: SplitTable, name: str, model: Predictor, found: Measured) -> 
     elif name not in NAMES and not has_gradients(model):
         queries = queries_a_row(split.test.X.shape[1], len(np.unique(split.train.y)))
         rows = min(rows, int(split.plan.queries / queries))
-        found.on[f"rows of {name} attacked by queries"] = f"{rows} of {len(split.test)}"
+        result.on[f"rows of {name} attacked by queries"] = f"{rows} of {len(split.test)}"
         if rows < min(FEWEST, len(split.test)):
             why_not = (f"{name} has no known gradients, and an attack by queries would ask it {queries:,} times a row: "
                        "it was not attacked, and is not recommended. Take more effort.")
         else:
-            found.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of several "
+            result.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of several "
                                "attacks.")
     if not why_not:
         return rows
-    found.unattacked.append(name)
-    found.notes.append(why_not)
+    result.unattacked.append(name)
+    result.notes.append(why_not)
     return 0
 
 
-def _attack(split: SplitTable, name: str, model: Predictor, eps: float, found: Measured) -> bool:
+def _attack(split: SplitTable, name: str, model: Predictor, eps: float, result: Measured) -> bool:
     """Prove of the rows that stand what can be proven, and attack the others; say whether any proof is known."""
-    fallen = found.fallen[name]
+    fallen = result.fallen[name]
 
     def attacked() -> Memory:
         with warnings.catch_warnings():
@@ -121,7 +121,7 @@ def _under_threat(split: SplitTable, name: str, model: Predictor, share: float, 
 ATTACKED = Measurement("moved inputs", _take_inputs, Cost(7.0, rows=1.0), (AS_IS.name,), lambda split: split.classifies)
 
 
-def _take_moves(split: SplitTable, measured: Measured) -> Course:
+def _take_moves(split: SplitTable, measured: Measured) -> Stages:
     yours = split.yours
     assert yours is not None
     result = Measured(columns={key: move.says for key, move in yours.moves.items()},

@@ -25,20 +25,20 @@ from buttress.audit.measuring.measurement import (
     Associations,
     ColumnBand,
     Cost,
-    Course,
     Measured,
     Measurement,
     Precision,
+    Stages,
 )
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.measuring.suspicion import none_judged
 from buttress.audit.reading.cautions import LOOKED_AT, stretched
 
 
-def _take_findings(split: SplitTable, measured: Measured) -> Course:
+def _take_findings(split: SplitTable, measured: Measured) -> Stages:
     yield "columns", 0.0
     table = split.table
-    evidence = Evidence(table, split.classifies, split.train.places, split.test.places, np.zeros(0, dtype=np.intp),
+    evidence = Evidence(table, split.train.places, split.test.places, np.zeros(0, dtype=np.intp),
                         none_judged(table.target, split.classifies), {}, None, split.baseline, split.options.eps)
     known = find_first(evidence, split.options.ignore)
     told = [f"{finding.severity} {finding.code} {finding.title}" for findings in known.values() for finding in findings]
@@ -54,7 +54,7 @@ COLUMNS = Measurement("columns", _take_findings, Cost(0.5, rows=0.0))
 FINEST, COARSEST = -9, 9  # powers of ten that are tried
 
 
-def _take_precision(split: SplitTable, measured: Measured) -> Course:
+def _take_precision(split: SplitTable, measured: Measured) -> Stages:
     yield "what columns are rounded to", 0.0
     found = [(name, column, step_of(column)) for name, column in split.table.numeric.items()]
     rounded = [Precision(name, step, float(step / 2 / np.nanstd(column))) for name, column, step in found if step]
@@ -84,7 +84,7 @@ PRECISION = Measurement("what columns are rounded to", _take_precision, Cost(0.0
                         applies=lambda split: bool(split.table.numeric))
 
 
-def _take_associations(split: SplitTable, measured: Measured) -> Course:
+def _take_associations(split: SplitTable, measured: Measured) -> Stages:
     yield "associations of columns", 0.0
     table, places = split.table, split.train.places
     target: NDArray[Any] = table.target[places]
@@ -131,7 +131,7 @@ ASSOCIATIONS = Measurement("associations of columns", _take_associations, Cost(0
 PARTS = 10  # of the rows in their order, of equal size
 
 
-def _take_drift(split: SplitTable, measured: Measured) -> Course:
+def _take_drift(split: SplitTable, measured: Measured) -> Stages:
     yield "columns along the rows", 0.0
     table = split.table
     along, rows, ends = _ordered_parts(split)

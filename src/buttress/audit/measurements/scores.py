@@ -31,7 +31,7 @@ from buttress.audit.measuring.cells import (
     r2,
 )
 from buttress.audit.measuring.fits import answers, fitted, noted, recommended
-from buttress.audit.measuring.measurement import Cost, Course, Measured, Measurement
+from buttress.audit.measuring.measurement import Cost, Measured, Measurement, Stages
 from buttress.audit.measuring.split_table import SplitTable
 from buttress.audit.measuring.suspicion import plain
 from buttress.audit.options import Effort, Metric
@@ -52,7 +52,7 @@ OF_NUMBERS = {
 }
 
 
-def _take_as_is(split: SplitTable, measured: Measured) -> Course:
+def _take_as_is(split: SplitTable, measured: Measured) -> Stages:
     result = Measured(columns=OF_CLASSES if split.classifies else OF_NUMBERS, on={
         "rows that models are trained on": f"{len(split.train)} of {split.sides['train']}",
         "rows held out to score them": f"{len(split.test)} of {split.sides['test']}"})
@@ -66,7 +66,7 @@ def _take_as_is(split: SplitTable, measured: Measured) -> Course:
     return result
 
 
-def _rank(split: SplitTable, name: str, model: Predictor, found: Measured) -> None:
+def _rank(split: SplitTable, name: str, model: Predictor, result: Measured) -> None:
     """Measure how well a model's scores and probabilities tell the classes, where it gives any."""
     X, y, together = split.held_out(name), split.test.y, split.test.together
     classes = np.unique(split.train.y)
@@ -77,35 +77,35 @@ def _rank(split: SplitTable, name: str, model: Predictor, found: Measured) -> No
     if scores is not None and scores.size == len(y):
         scores = np.column_stack([-scores.ravel(), scores.ravel()])
     if scores is not None and scores.shape == (len(y), len(classes)):
-        found.cells["auc"][name] = auc(scores, y, classes, together)
+        result.cells["auc"][name] = auc(scores, y, classes, together)
     if hasattr(model, "predict_proba"):
         given = np.asarray(model.predict_proba(X))[np.arange(len(y)), np.searchsorted(classes, y)]
         losses = -np.log(np.clip(given, np.finfo(np.float64).eps, 1.0))
-        found.cells["log_loss"][name] = mean_loss(losses, split.options.seed, together)
+        result.cells["log_loss"][name] = mean_loss(losses, split.options.seed, together)
 
 
-def _model(split: SplitTable, name: str, estimator: Predictor, found: Measured) -> Predictor:
+def _model(split: SplitTable, name: str, estimator: Predictor, result: Measured) -> Predictor:
     if split.yours is not None and name == split.yours.name:
         return split.yours.model if split.in_place(name) else on_prepared(estimator, split.features.scaler)
     notes: list[str] = []
     model, converged = fitted(split, name, split.unfitted[name], split.train.y, notes)
-    found.notes += [note for note in notes if note.partition(": ")[2] not in "\n".join(found.notes)]  # once for all
-    found.unfinished += [] if converged else [name]
+    result.notes += [note for note in notes if note.partition(": ")[2] not in "\n".join(result.notes)]  # once for all
+    result.unfinished += [] if converged else [name]
     return model
 
 
-def _score(split: SplitTable, name: str, predicted: NDArray[Any], found: Measured) -> None:
+def _score(split: SplitTable, name: str, predicted: NDArray[Any], result: Measured) -> None:
     y, seed, together = split.test.y, split.options.seed, split.test.together
-    found.answers[name] = predicted
-    found.losses[name] = (predicted != y).astype(np.float64) if split.classifies else (predicted - y) ** 2
-    found.cells["as_is"][name] = split.score(found.losses[name])
+    result.answers[name] = predicted
+    result.losses[name] = (predicted != y).astype(np.float64) if split.classifies else (predicted - y) ** 2
+    result.cells["as_is"][name] = split.score(result.losses[name])
     if split.classifies:
-        found.cells["balanced"][name] = balanced_accuracy(predicted == y, y, together)
+        result.cells["balanced"][name] = balanced_accuracy(predicted == y, y, together)
         return
     residual = predicted - y
     for key, score in (("r2", r2(residual, y, seed, together)), ("mae", mean_loss(np.abs(residual), seed, together)),
                        ("median", median_error(residual, seed, together))):
-        found.cells[key][name] = score
+        result.cells[key][name] = score
 
 
 AS_IS = Measurement("scores on the rows as they are", _take_as_is, Cost(9.0, rows=1.3))
@@ -114,7 +114,7 @@ AS_IS = Measurement("scores on the rows as they are", _take_as_is, Cost(9.0, row
 NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 
 
-def _take_novel(split: SplitTable, measured: Measured) -> Course:
+def _take_novel(split: SplitTable, measured: Measured) -> Stages:
     yield "novel rows", 0.0
     rest = split.at_most(np.setdiff1d(np.arange(len(split.table)), split.test.places), split.plan.novelty)
     outside = np.sort(unlike(split.prepared(rest), split.test.X, NOVELTY))
@@ -136,7 +136,7 @@ SCORES = {Metric.accuracy: accuracy_score, Metric.balanced_accuracy: balanced_ac
           Metric.rmse: root_mean_squared_error, Metric.mae: mean_absolute_error}
 
 
-def _take_repeated(split: SplitTable, measured: Measured) -> Course:
+def _take_repeated(split: SplitTable, measured: Measured) -> Stages:
     plain = next(name for name in split.entries if name not in NAMES)
     names = [name for name in split.unfitted if name in (*NAMES, plain, recommended(split, measured))]
     y = np.concatenate([split.train.y, split.test.y])
@@ -182,7 +182,7 @@ REPEATED = Measurement(
     lambda split: split.options.effort == Effort.thorough and split.table.times is None and split.table.to_test is None)
 
 
-def _take_corrupted(split: SplitTable, measured: Measured) -> Course:
+def _take_corrupted(split: SplitTable, measured: Measured) -> Stages:
     shares = split.plan.shares
     kind, says = ("flip", "accuracy, {:.0%} of training labels flipped") if split.classifies else (
         "noise", "RMSE, {:.0%} of training targets corrupted")

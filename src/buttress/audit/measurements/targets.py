@@ -35,7 +35,7 @@ from buttress.audit.measuring.cells import (
 )
 from buttress.audit.measuring.fits import answers, fitted, recommended
 from buttress.audit.measuring.judging import CHUNK, judged_by, with_others
-from buttress.audit.measuring.measurement import Cost, Course, Gain, Hanging, Measured, Measurement, WrongLabels
+from buttress.audit.measuring.measurement import Cost, Gain, Hanging, Measured, Measurement, Stages, WrongLabels
 from buttress.audit.measuring.split_table import Places, SplitTable
 from buttress.audit.measuring.suspicion import Plain, judge, nearest, plain
 from buttress.audit.options import Metric
@@ -44,7 +44,7 @@ from buttress.certificates.training.hinge import is_hinge_machine
 from buttress.least_squares import LeastSquaresClassifier
 
 
-def _take_judged(split: SplitTable, measured: Measured) -> Course:
+def _take_judged(split: SplitTable, measured: Measured) -> Stages:
     yield "judging labels: a robust fit", 0.0
     known = np.concatenate([split.train.places, split.test.places])
     others = np.setdiff1d(np.arange(len(split.table)), known)
@@ -53,9 +53,9 @@ def _take_judged(split: SplitTable, measured: Measured) -> Course:
     others = np.random.default_rng(split.options.seed).permutation(others)
     more = others[: max(0, split.plan.judging - len(known))]
     fitted = np.concatenate([more, known])
-    logarithms = takes_logarithms(split.table, split.task)
+    logarithms = takes_logarithms(split.table)
     target = split.table.target
-    first, model = judge(split.prepared(fitted), target[fitted], split.task, seed=split.options.seed,
+    first, model = judge(split.prepared(fitted), target[fitted], split.table.task, seed=split.options.seed,
                          logarithms=logarithms)
     waiting = others[len(more) :]
     parts = []
@@ -83,7 +83,7 @@ MOST_ROWS = 2_500  # that the machine is fitted to: its time grows with their cu
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the training labels: the curve
 
 
-def _needed(split: SplitTable, measured: Measured) -> Course:
+def _needed(split: SplitTable, measured: Measured) -> Stages:
     yield f"{MACHINE}: how many labels would have to be wrong", 0.0
     assert measured.verdicts is not None
     high, places = measured.verdicts.interval[1], split.at_most(split.train.places, MOST_ROWS)
@@ -170,7 +170,7 @@ LABELS = Measurement("wrong labels it would take", _needed, Cost(0.7, rows=1.5, 
                      lambda split: split.classifies and len(np.unique(split.train.y)) <= 20)  # each pair is counted
 
 
-def _take_gained(split: SplitTable, measured: Measured) -> Course:
+def _take_gained(split: SplitTable, measured: Measured) -> Stages:
     after = recommended(split, measured)
     if after is None or measured.verdicts is None:
         return Measured()

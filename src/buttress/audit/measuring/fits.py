@@ -51,7 +51,7 @@ def fitted(
     """Return a copy fitted to the training rows with targets y, and whether it converged; what it warns of is noted."""
     if name.endswith(OF_LOG):  # corrupt targets may be negative
         y = np.maximum(y, split.table.target.min())
-    with noted([] if notes is None else notes, None if notes is None else in_words(name, split.task)) as early:
+    with noted([] if notes is None else notes, None if notes is None else in_words(name, split.table.task)) as early:
         model = clone(estimator).fit(split.train.taken_by(name), y)
     return model, not early
 

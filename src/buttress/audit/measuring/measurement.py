@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._suggest import agreeing, counted
-from buttress._types import Predictor, Report
+from buttress._types import AuditProgress, Predictor
 from buttress.attacks.scoring import Fallen
 from buttress.audit.findings.finding import Finding
 from buttress.audit.measuring.cells import Cell
@@ -128,8 +128,8 @@ class Shown:
     notes: list[str] = field(default_factory=list)
 
 
-Step = tuple[str, float]  # what is done next, and the share of the measurement that is done
-Course = Generator[Step, None, "Measured"]
+Stage = tuple[str, float]  # what is done next, and the share of the measurement that is done
+Stages = Generator[Stage, None, "Measured"]
 
 
 @dataclass
@@ -194,12 +194,12 @@ class Cost:
 class Measurement:
     """One thing that is measured of a split table.
 
-    ``take`` is a generator: it yields a :data:`Step` before each piece of work and returns what it has found, so that
+    ``take`` is a generator: it yields a :data:`Stage` before each piece of work and returns what it has found, so that
     one that is cut short leaves nothing. It may read what the measurements it ``needs`` have found.
     """
 
     name: str
-    take: Callable[[SplitTable, Measured], Course]
+    take: Callable[[SplitTable, Measured], Stages]
     cost: Cost
     needs: tuple[str, ...] = ()
     applies: Callable[[SplitTable], bool] = lambda split: True
@@ -211,7 +211,7 @@ def seconds_of(measurements: Sequence[Measurement], split: SplitTable) -> float:
 
 
 def measure(
-    measurements: Sequence[Measurement], split: SplitTable, report: Report, tell: Callable[[str], None],
+    measurements: Sequence[Measurement], split: SplitTable, report: AuditProgress, tell: Callable[[str], None],
     deadline: float | None = None,
 ) -> Measured:
     """Make the measurements one after another, and none that would begin after the clock (monotonic) says so."""
@@ -234,8 +234,8 @@ def measure(
 
 
 def _result_of(
-    one: Measurement, split: SplitTable, measured: Measured, deadline: float | None, report: Report, start: float,
-    share: float,
+    one: Measurement, split: SplitTable, measured: Measured, deadline: float | None, report: AuditProgress,
+    start: float, share: float,
 ) -> Measured | None:
     """Return what a measurement finds, None where it was cut short; it begins at ``start`` and is a share of all."""
     course = one.take(split, measured)

@@ -46,7 +46,7 @@ PLANS = {
 }
 
 
-def plan_of(table: DataTable, task: str, options: Options) -> SplitPlan:
+def plan_of(table: DataTable, options: Options) -> SplitPlan:
     """Return the plan for a table: fewer rows are trained on where there are many classes, each of which costs a fit.
 
     The rows that the user asked for are those trained on, and all that the targets are judged by.
@@ -54,7 +54,7 @@ def plan_of(table: DataTable, task: str, options: Options) -> SplitPlan:
     plan = PLANS[Effort(options.effort)]
     if options.rows is not None:
         return replace(plan, trained=options.rows)
-    classes = int(table.target_codes.max()) + 1 if task == "classification" else 2
+    classes = int(table.target_codes.max()) + 1 if table.classifies else 2
     # eighty rows, however many classes there are
     return replace(plan, trained=max(80, int(plan.trained * (2 / max(2, classes)) ** 0.5)))
 
@@ -112,7 +112,6 @@ class SplitTable:
     """
 
     table: DataTable
-    task: str
     entries: dict[str, Predictor]
     options: Options
     plan: SplitPlan
@@ -125,7 +124,7 @@ class SplitTable:
 
     @property
     def classifies(self) -> bool:
-        return self.task == "classification"
+        return self.table.classifies
 
     @cached_property
     def unfitted(self) -> dict[str, Supervised]:
@@ -190,29 +189,29 @@ class SplitTable:
 
     def at_most(self, places: Places, size: int) -> Places:
         """Return so many of some rows of the table, drawn, or all where they are fewer."""
-        return _at_most(self.table, places, size, self.classifies, self.options.seed)
+        return _at_most(self.table, places, size, self.options.seed)
 
 
-def split_table(table: DataTable, task: str, entries: dict[str, Predictor], options: Options) -> SplitTable:
+def split_table(table: DataTable, entries: dict[str, Predictor], options: Options) -> SplitTable:
     """Plan what is measured of a table, split it and prepare its columns."""
-    plan, classifies, seed = plan_of(table, task, options), task == "classification", options.seed
+    plan, classifies, seed = plan_of(table, options), table.classifies, options.seed
     if options.metric in ((Metric.rmse, Metric.mae) if classifies else (Metric.accuracy, Metric.balanced_accuracy)):
-        raise ValueError(f"The metric {options.metric} does not suit a {task} task. Leave it out, or use "
+        raise ValueError(f"The metric {options.metric} does not suit a {table.task} task. Leave it out, or use "
                          f"{'accuracy or balanced_accuracy' if classifies else 'rmse or mae'}.")
-    train, test, note = split(table, classifies, seed)
-    features = ModelColumns(table, _at_most(table, train, plan.prepared_by, classifies, seed))
+    train, test, note = split(table, seed)
+    features = ModelColumns(table, _at_most(table, train, plan.prepared_by, seed))
 
     def part(places: Places, size: int) -> SplitPart:
-        chosen = _at_most(table, places, size, classifies, seed)
+        chosen = _at_most(table, places, size, seed)
         raw = features.raw[chosen]
         return SplitPart(chosen, features.prepared(raw), features.native(raw), table.target[chosen],
                          None if table.groups is None else table.groups[chosen])
 
     parts = part(train, plan.trained), part(test, plan.held_out)
-    yours = yours_of(table, classifies, entries, options, features.raw, *(one.places for one in parts))
-    return SplitTable(table, task, entries, options, plan, features, *parts, yours,
+    yours = yours_of(table, entries, options, features.raw, *(one.places for one in parts))
+    return SplitTable(table, entries, options, plan, features, *parts, yours,
                       {"train": len(train), "test": len(test)}, note)
 
 
-def _at_most(table: DataTable, places: Places, size: int, classifies: bool, seed: int) -> Places:
-    return places if len(places) <= size else places[draw(table.target[places], size, classifies, seed)]
+def _at_most(table: DataTable, places: Places, size: int, seed: int) -> Places:
+    return places if len(places) <= size else places[draw(table.target[places], size, table.classifies, seed)]

@@ -17,7 +17,7 @@ from buttress.audit.reading.entries import check_there, python_times
 from buttress.files.disk import write_bytes
 from buttress.persistence import FileContent
 
-Columns = Mapping[str, object]
+TableColumns = Mapping[str, object]
 
 
 PARQUET = (".parquet", ".pq")
@@ -30,12 +30,12 @@ def check_format(output: Path) -> None:
                          ".csv, .parquet or .pq.")
 
 
-def remarks(model: object, columns: Columns) -> dict[str, str]:
+def remarks(model: object, columns: TableColumns) -> dict[str, str]:
     """Return a sentence for each column of new rows with entries that the model could not read, or has not seen."""
     return model.remarks_by_column(columns) if isinstance(model, TableModel) else {}
 
 
-def predictions(model: object, columns: Columns) -> dict[str, Labels]:
+def predictions(model: object, columns: TableColumns) -> dict[str, Labels]:
     """Return the columns of a file of predictions: ``row``, ``prediction``, and ``probability`` where there is one.
 
     The probability is that of the predicted class. Models of ours and scikit-learn's are asked with a frame of the
@@ -54,7 +54,7 @@ def predictions(model: object, columns: Columns) -> dict[str, Labels]:
     return answer
 
 
-def rows_for(model: object, columns: Columns) -> object:
+def rows_for(model: object, columns: TableColumns) -> object:
     """Return the columns as a model that was not trained here takes them."""
     taken = columns_for(model, columns)
     if not hasattr(model, "feature_names_in_"):
@@ -63,7 +63,7 @@ def rows_for(model: object, columns: Columns) -> object:
     return library.DataFrame({name: np.asarray(column) for name, column in taken.items()})
 
 
-def columns_for(model: object, columns: Columns) -> Columns:
+def columns_for(model: object, columns: TableColumns) -> TableColumns:
     """Return the columns that a model which was not trained here takes, in its order."""
     if not hasattr(model, "predict"):
         raise ValueError(f"The file holds a {type(model).__name__}, which predicts nothing.")

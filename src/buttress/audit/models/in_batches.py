@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from buttress._suggest import counted
-from buttress._types import Labels, Report
+from buttress._types import AuditProgress, Labels, Rows
 from buttress.audit.baselines import takes_logarithms
 from buttress.audit.measuring.judging import judged_by
 from buttress.audit.measuring.suspicion import BORDERLINE, WRONG, judge
@@ -28,7 +28,7 @@ from buttress.audit.models.answering import PARQUET, predictions, remarks, write
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.models.training import model_of, score_of
 from buttress.audit.reading.entries import as_array
-from buttress.audit.reading.folder import MOST_CLASSES, Columns, Numbers, ParquetRows
+from buttress.audit.reading.folder import MOST_CLASSES, ParquetRows, ReadColumns
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import DataTable, labels_as_read, make_table, settle_task, targets_as_before
 from buttress.batched_ridge import BatchedRidge, BatchedRidgeClassifier
@@ -39,26 +39,25 @@ Write = Callable[[Mapping[str, Labels]], None]
 
 @dataclass(frozen=True)
 class Sample:
-    """A table of rows drawn from a folder, ``numbers`` (n,) are theirs in it, and the task."""
+    """A table of rows drawn from a folder; ``numbers`` (n,) are theirs in it."""
 
     rows: ParquetRows
-    numbers: Numbers
+    numbers: Rows
     table: DataTable
-    task: str
 
-    def target(self, columns: Columns) -> Labels:
+    def target(self, columns: ReadColumns) -> Labels:
         """Return the targets of other rows as the table has them: numbers, or labels."""
         name = self.table.target_name
-        if self.task == "regression":
+        if not self.table.classifies:
             return targets_as_before(name, columns[name], self.table.read_as.get(name))
         return labels_as_read(as_array(columns[name]))
 
     def model(self, pipeline: Pipeline, estimator: str) -> TableModel:
         """Return a model of the table's columns around a pipeline of estimators on them."""
-        return model_of(self.table, self.task, estimator, pipeline, self.rows.source, {}, {})
+        return model_of(self.table, estimator, pipeline, self.rows.source, {}, {})
 
 
-def remark(said: dict[str, list[str]], model: object, numbers: Numbers, batch: Columns) -> None:
+def remark(said: dict[str, list[str]], model: object, numbers: Rows, batch: ReadColumns) -> None:
     """Add what is to be said of entries of a batch that a model could not read to the sentences on each column."""
     for name, sentence in remarks(model, batch).items():
         said.setdefault(name, []).append(
@@ -84,12 +83,12 @@ def sampled(rows: ParquetRows, target: str | None, task: str, size: int, seed: i
     columns = rows.at(numbers, list(rows.columns))
     y = columns.pop(target)
     _check_classes(target, values, y, task)
-    table, settled = make_table(columns, y, target, task, numbers)
+    table = make_table(columns, y, target, task, numbers)
     table.origin = rows.source, "folder"
     if len(table) < len(y):
         raise ValueError(f"The target {target!r} holds entries that mean that it is missing, such as "
                          f"{next(iter(table.target_words))!r}. Write the files without such rows.")
-    return Sample(rows, numbers, table, settled)
+    return Sample(rows, numbers, table)
 
 
 def _check_classes(target: str, values: Labels, drawn: Labels, task: str) -> None:
@@ -109,7 +108,7 @@ def _check_classes(target: str, values: Labels, drawn: Labels, task: str) -> Non
 
 @threadpool_limits.wrap(limits=1)
 def train_in_batches(
-    sample: Sample, *, landmarks: int, seed: int, max_time: float | None, report: Report
+    sample: Sample, *, landmarks: int, seed: int, max_time: float | None, report: AuditProgress
 ) -> tuple[TableModel, bool]:
     """Return a machine on landmarks of all rows, and whether it was cut short.
 
@@ -118,23 +117,22 @@ def train_in_batches(
     in the first batch is passed on.
     """
     table = sample.table
-    classifies = sample.task == "classification"
-    train, test, _ = split(table, classifies, seed)
+    train, test, _ = split(table, seed)
     X = table.array()
     columns = table.preparation().fit(X[train])
     features = Nystroem(n_components=landmarks, landmarks="uniform", random_state=seed)
     features.fit(columns.transform(X[train]))
-    machine = BatchedRidgeClassifier() if classifies else BatchedRidge()
+    machine = BatchedRidgeClassifier() if table.classifies else BatchedRidge()
     pipeline = Pipeline([("columns", columns), ("features", features), ("model", machine)])
     model = sample.model(pipeline, "least squares on landmarks")
-    known = {"classes": np.unique(table.target)} if classifies else {}
+    known = {"classes": np.unique(table.target)} if table.classifies else {}
 
     def learn(rows: Labels, y: Labels) -> None:
         machine.partial_fit(features.transform(columns.transform(rows)), y, **known)
 
     said: dict[str, list[str]] = {}
     why = _pass(sample, model, learn, sample.numbers[test], max_time, report, said)
-    model.score = score_of(model.pipeline.predict(X[test]), table.target[test], sample.task, seed)
+    model.score = score_of(model.pipeline.predict(X[test]), table.target[test], table.task, seed)
     learn(X[test], table.target[test])
     ended = [f"{why} ended the training after {machine.n_rows_seen_} of {len(sample.rows)} rows: the first of them, in "
              "the order of the files, and those held out. The model is the one of these rows."] if why else []
@@ -143,8 +141,8 @@ def train_in_batches(
 
 
 def _pass(
-    sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Numbers,
-    max_time: float | None, report: Report, said: dict[str, list[str]],
+    sample: Sample, model: TableModel, learn: Callable[[Labels, Labels], None], held: Rows,
+    max_time: float | None, report: AuditProgress, said: dict[str, list[str]],
 ) -> str:
     """Learn every row but those held out, a batch at a time; return what ended it early, empty for nothing."""
     rows = sample.rows
@@ -170,7 +168,7 @@ def _pass(
 
 
 @threadpool_limits.wrap(limits=1)
-def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report) -> list[str]:
+def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: AuditProgress) -> list[str]:
     """Write a prediction for every row, and return a few sentences on entries that could not be read."""
     names = [str(name) for name in getattr(model, "feature_names_in_", rows.columns)]
     said: dict[str, list[str]] = {}
@@ -184,7 +182,7 @@ def predict_in_batches(model: Any, rows: ParquetRows, put: Write, report: Report
 
 
 @threadpool_limits.wrap(limits=1)
-def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> str:
+def judge_in_batches(sample: Sample, seed: int, put: Write, report: AuditProgress) -> str:
     """Write the verdict on the target of every row of the folder, by a robust fit of the sample; returns it in words.
 
     Columns: row, file, row_in_file, given, expected, probability (that the target is wrong), score and verdict, as in
@@ -195,8 +193,8 @@ def judge_in_batches(sample: Sample, seed: int, put: Write, report: Report) -> s
     counts: Counter[str] = Counter()
     columns = table.preparation()
     X = columns.fit_transform(table.array())
-    logarithms = takes_logarithms(table, sample.task)
-    verdicts, machine = judge(X, table.target, sample.task, seed=seed, logarithms=logarithms)
+    logarithms = takes_logarithms(table)
+    verdicts, machine = judge(X, table.target, table.task, seed=seed, logarithms=logarithms)
     model = sample.model(Pipeline([("columns", columns), ("model", machine)]), "robust")
     own = {"expected": verdicts.expected, "probability": verdicts.probability, "score": verdicts.score,
            "verdict": np.array(verdicts.kinds(), dtype=object)}

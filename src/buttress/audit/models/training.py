@@ -21,9 +21,9 @@ from buttress.audit.reading.table import DataTable
 from buttress.audit.writing.words import family_of
 
 
-def estimators(table: DataTable, task: str, eps: float, seed: int) -> dict[str, Supervised]:
+def estimators(table: DataTable, eps: float, seed: int) -> dict[str, Supervised]:
     """Return what the audit compares, unfitted, by name."""
-    return contenders(task, eps, seed) | baselines(table, task, seed)
+    return contenders(table.task, eps, seed) | baselines(table, seed)
 
 
 def named(short: str, entries: dict[str, Supervised]) -> str:
@@ -35,7 +35,7 @@ def named(short: str, entries: dict[str, Supervised]) -> str:
 
 
 def train(
-    table: DataTable, task: str, name: str, estimator: Supervised, *, source: str, written: dict[str, str],
+    table: DataTable, name: str, estimator: Supervised, *, source: str, written: dict[str, str],
     seed: int = 0, max_time: float | None = None,
 ) -> TableModel:
     """Return a model of all rows of ``table``, with the score that a fit to most of them had on the others.
@@ -43,15 +43,15 @@ def train(
     ``written`` are the texts of the classes in a file, by class; those without one are written as they are.
     """
     rows = table.array()
-    train_rows, test_rows, _ = split(table, task == "classification", seed)
+    train_rows, test_rows, _ = split(table, seed)
     first = _fit(table, name, estimator, rows[train_rows], table.target[train_rows], max_time)
-    score = score_of(answers(first, rows[test_rows]), table.target[test_rows], task, seed)
+    score = score_of(answers(first, rows[test_rows]), table.target[test_rows], table.task, seed)
     pipeline = _fit(table, name, estimator, rows, table.target, max_time)
-    return model_of(table, task, name, pipeline, source, written, score)
+    return model_of(table, name, pipeline, source, written, score)
 
 
 def model_of(
-    table: DataTable, task: str, name: str, pipeline: Pipeline, source: str, written: dict[str, str],
+    table: DataTable, name: str, pipeline: Pipeline, source: str, written: dict[str, str],
     score: dict[str, float | str],
 ) -> TableModel:
     """Return a pipeline behind the columns of a table, with the words for its classes; arguments as of :func:`train`.
@@ -60,10 +60,10 @@ def model_of(
     first = {code: values[place] for place, code in zip(table.places[::-1].tolist(), table.target[::-1].tolist(),
                                                         strict=True)}
     given = [word if isinstance(word := first[code], bool | int | float | str | np.generic) else code  # bytes as text
-             for code in np.unique(table.target).tolist()] if task == "classification" else []
+             for code in np.unique(table.target).tolist()] if table.classifies else []
     read_as = {column: notation for column, notation in table.read_as.items() if column != table.target_name}
     return TableModel(
-        table.target_name, task, name, pipeline, list(table.numeric), list(table.categorical), read_as, given,
+        table.target_name, table.task, name, pipeline, list(table.numeric), list(table.categorical), read_as, given,
         [written.get(str(word), str(word)) for word in given], score,
         {"source": source, "rows": len(table), "notes": list(table.notes)})
 

@@ -37,7 +37,7 @@ from buttress.files.disk import write_bytes
 COMMA, POINT = (re.compile(NUMBER.format(mark)) for mark in (",", r"\."))  # a number with this decimal mark
 MISSING = 0x6D697373696E6721
 
-Codes = NDArray[np.uint64]
+Hashes = NDArray[np.uint64]
 
 
 def row_keys(columns: Mapping[str, object]) -> list[str]:
@@ -54,7 +54,7 @@ def row_keys(columns: Mapping[str, object]) -> list[str]:
     return keys
 
 
-def _mix(codes: Codes) -> Codes:
+def _mix(codes: Hashes) -> Hashes:
     codes = (codes ^ (codes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     codes = (codes ^ (codes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return codes ^ (codes >> np.uint64(31))
@@ -64,7 +64,7 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little")
 
 
-def _codes(column: Any) -> Codes:
+def _codes(column: Any) -> Hashes:
     """Return the entries of a column as 64 bits each."""
     values = as_array(column)
     if values.dtype.kind in "fiu":
@@ -75,7 +75,7 @@ def _codes(column: Any) -> Codes:
     return np.asarray(texts.spread(np.array([_code(text) for text in texts.distinct], dtype=np.uint64), MISSING))
 
 
-def _bits(values: NDArray[np.float64]) -> Codes:
+def _bits(values: NDArray[np.float64]) -> Hashes:
     """Return the bits of numbers, one pattern for both zeros; numbers of float64 that are missing have a code."""
     return np.where(np.isnan(values), np.uint64(MISSING), (values + 0.0).view(np.uint64))
 

@@ -13,8 +13,8 @@ from buttress.relational.command import as_written, class_texts
 from buttress.relational.entities.transformer import EntityTable
 
 
-def read_entities(source: str, target: str | None, task: str) -> tuple[DataTable, str, EntityFeatures]:
-    """Return the table that a join in a TOML file comes to, the task, and the features that were learned.
+def read_entities(source: str, target: str | None, task: str) -> tuple[DataTable, EntityFeatures]:
+    """Return the table that a join in a TOML file comes to, and the features that were learned.
 
     ``target`` is "table.column", in place of the file's label. Rows are called by a key that tells them apart, else by
     their number. Raises ValueError for a join without a label, and for all that :func:`entity_table` refuses.
@@ -22,7 +22,7 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[DataTable
     join = read_join(source, target)
     name = _label(join, source)
     rows = entity_table(join)
-    table, settled = make_table(rows.columns, _as_read(join, rows), name, task, rows.names)
+    table = make_table(rows.columns, _as_read(join, rows), name, task, rows.names)
     table.origin = source, "join"
     table.notes.append(f"A row is a row of {join.tables[join.root].name!r}. Features of other tables are aggregates of "
                        f"the rows that belong to it{f', as known before {join.date}' if join.date else ''}.")
@@ -30,7 +30,7 @@ def read_entities(source: str, target: str | None, task: str) -> tuple[DataTable
     if timed and not join.date:
         table.notes.append(f"With as_of='all', rows of {', '.join(timed)} count that came after the label was given. "
                            "What they tell of it cannot be known when it is predicted.")
-    return table, settled, rows.made
+    return table, rows.made
 
 
 def newer_entities(source: str, made: EntityFeatures) -> NamedColumns:

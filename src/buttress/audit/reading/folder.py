@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._suggest import counted, near
-from buttress._types import Labels
+from buttress._types import Labels, Rows
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import (
     GLOB,
@@ -33,8 +32,7 @@ from buttress.relational.sources.files import (
 BATCH_ROWS = 20_000  # of a batch, fewer at the end of a file: its features on 1,000 landmarks take 160 MB
 MOST_CLASSES = 1_000  # different values of a target of whole numbers or texts that are looked at
 NUMBER = "file_row_number"  # what DuckDB calls the number of a row in its file
-Columns = dict[str, Labels]
-Numbers = NDArray[np.intp]
+ReadColumns = dict[str, Labels]
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,14 @@ class ParquetRows:
 
     source: str
     files: list[Path]
-    starts: Numbers
+    starts: Rows
     columns: dict[str, str]
     duckdb: Any
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[Numbers, Columns]]:
+    def batches(self, names: Sequence[str]) -> Iterator[tuple[Rows, ReadColumns]]:
         """Yield the numbers of rows, in their order, and the named columns of them."""
         for file, first, end in zip(self.files, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
             for start in range(first, end, BATCH_ROWS):
@@ -61,7 +59,7 @@ class ParquetRows:
                 where = f"{NUMBER} >= {start - first} AND {NUMBER} < {stop - first}"
                 yield np.arange(start, stop), self._read(file, names, where, stop - start)
 
-    def at(self, rows: Numbers, names: Sequence[str]) -> Columns:
+    def at(self, rows: Rows, names: Sequence[str]) -> ReadColumns:
         """Return the named columns of the rows with these numbers, which ascend."""
         parts = []
         for file, first, end in zip(self.files, self.starts[:-1], self.starts[1:], strict=True):
@@ -70,13 +68,13 @@ class ParquetRows:
                 parts.append(self._read(file, names, f"{NUMBER} IN (SELECT unnest({inside}))", len(inside)))
         return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
-    def place(self, rows: Numbers) -> Columns:
+    def place(self, rows: Rows) -> ReadColumns:
         """Return the file of each row, by its path below the source, and its number in it."""
         of = np.searchsorted(self.starts, rows, side="right") - 1
         return {"file": np.array([str(file) for file in self.files])[of], "row_in_file": rows - self.starts[of]}
 
     @contextmanager
-    def named(self, numbers: Numbers) -> Iterator[None]:
+    def named(self, numbers: Rows) -> Iterator[None]:
         """Say in an error about rows of a batch, which counts them from its first, which file and rows these are."""
         try:
             yield
@@ -121,7 +119,7 @@ class ParquetRows:
         return int(scanned(files, lambda scan: f"SELECT COUNT(*) FROM ({scan}) q WHERE {condition}",
                            place=self.duckdb)[0][0])
 
-    def _read(self, file: Path, names: Sequence[str], where: str, rows: int) -> Columns:
+    def _read(self, file: Path, names: Sequence[str], where: str, rows: int) -> ReadColumns:
         """Return the named columns of some rows of a file, in their order there."""
         chosen = ", ".join([*(f"{DUCKDB.quote(name)} AS c{j}" for j, name in enumerate(names)), NUMBER])
         found = scanned(file, lambda scan: f"SELECT {chosen} FROM {scan.removeprefix(SCAN)[:-1]}, "

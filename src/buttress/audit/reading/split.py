@@ -19,7 +19,7 @@ FEWEST_TRAINED = 20  # rows
 ROWS_A_CLASS = 4  # so that about one is held out and three are trained on
 
 
-def split(table: DataTable, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+def split(table: DataTable, seed: int) -> tuple[Rows, Rows, str]:
     """Return the numbers of the training rows (70%) and of those held out, and a note if any.
 
     Rows to test on are held out, where the user gave some; else the latest, where times are known; else whole groups.
@@ -28,7 +28,7 @@ def split(table: DataTable, classifies: bool, seed: int) -> tuple[Rows, Rows, st
     they cannot.
     """
     y = table.target
-    if classifies:
+    if table.classifies:
         _check_classes(y, table.target_name)
     held = told_to_hold_out(table)
     if held is not None:
@@ -37,11 +37,11 @@ def split(table: DataTable, classifies: bool, seed: int) -> tuple[Rows, Rows, st
         if table.to_test is not None:
             note = f"Models are trained on {len(parts[0])} rows and tested on the {len(parts[1])} given to test them."
     elif table.groups is not None:
-        parts = _by_groups(table.groups, y, classifies, seed)
+        parts = _by_groups(table.groups, y, table.classifies, seed)
         note = f"Groups stay whole: {int(table.groups.max()) + 1} of them, each on one side of the split."
     else:
-        return _at_random(table, classifies, seed)
-    _check_sides(table, classifies, *parts)
+        return _at_random(table, seed)
+    _check_sides(table, *parts)
     return *parts, note
 
 
@@ -52,18 +52,18 @@ def told_to_hold_out(table: DataTable) -> Mask | None:
     return np.asarray(table.times >= np.sort(table.times)[int((1 - HELD_OUT) * len(table))])
 
 
-def _at_random(table: DataTable, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+def _at_random(table: DataTable, seed: int) -> tuple[Rows, Rows, str]:
     y, group = table.target, groups(table)
     firsts = np.unique(group, return_index=True)[1]
     copies = len(y) - len(firsts)
     note = ""
-    if copies and (len(firsts) < len(y) / 2 or (classifies and not _enough(y[firsts], y))):
+    if copies and (len(firsts) < len(y) / 2 or (table.classifies and not _enough(y[firsts], y))):
         group, copies = np.arange(len(y)), 0
         note = (f"Rows that repeat the features of another: {len(y) - len(firsts)}, so many that some are on both "
                 "sides of the split.")
     elif copies:
         note = f"Rows that repeat the features of another: {copies}; they were kept on one side of the split."
-    return *_by_groups(group if copies else None, y, classifies, seed), note
+    return *_by_groups(group if copies else None, y, table.classifies, seed), note
 
 
 def _by_groups(group: Rows | None, y: NDArray[Any], classifies: bool, seed: int) -> tuple[Rows, Rows]:
@@ -79,13 +79,13 @@ def _by_groups(group: Rows | None, y: NDArray[Any], classifies: bool, seed: int)
     return (train, test) if group is None else (_members(group, train), _members(group, test))
 
 
-def _check_sides(table: DataTable, classifies: bool, train: Rows, test: Rows) -> None:
+def _check_sides(table: DataTable, train: Rows, test: Rows) -> None:
     """Refuse sides that nothing can be learned from, or tested on."""
     if len(train) < FEWEST_TRAINED or not len(test):
         raise ValueError(f"{len(train)} rows are left to train on and {len(test)} to test on. At least "
                          f"{FEWEST_TRAINED} and 1 are needed: give other groups, times or rows to test on.")
-    unknown = np.setdiff1d(table.target[test], table.target[train]) if classifies else np.empty(0)
-    if len(unknown) or (classifies and len(np.unique(table.target[train])) < 2):
+    unknown = np.setdiff1d(table.target[test], table.target[train]) if table.classifies else np.empty(0)
+    if len(unknown) or (table.classifies and len(np.unique(table.target[train])) < 2):
         what = repr(unknown.tolist()[0]) if len(unknown) else "any other"
         raise ValueError(f"Class {what} of {table.target_name!r} is in no row that models would be trained on. Drop or "
                          "merge it, or give other groups, times or rows to test on.")
@@ -94,7 +94,7 @@ def _check_sides(table: DataTable, classifies: bool, train: Rows, test: Rows) ->
 def table_to_test(
     columns: Mapping[str, object], target: object, name: str, task: str, more: Mapping[str, object] | None = None,
     labels: NDArray[Any] | None = None, drop: Sequence[str] = (),
-) -> tuple[DataTable, str]:
+) -> DataTable:
     """Return what :func:`make_table` does, with rows ``more`` to test on below; they may lack columns to ``drop``."""
     if more is None:
         return make_table(columns, target, name, task, labels, drop)
@@ -104,9 +104,9 @@ def table_to_test(
     gaps = [None] * (len(as_array(below)) - first)
     added = {column: _joined(given, more.get(column, gaps)) if column in drop else _added(column, given, more[column])
              for column, given in columns.items()}
-    table, task = make_table(added, below, name, task, labels, drop)
+    table = make_table(added, below, name, task, labels, drop)
     table.to_test = table.places >= first
-    return table, task
+    return table
 
 
 def _added(name: str, column: object, more: object) -> object:

@@ -51,6 +51,7 @@ class DataTable:
     several, ``target_words`` the entries of the target that mean, or may mean, that it is missing. ``identifiers`` and
     ``dates`` are columns that were dropped as such. Where the user said so, ``groups`` (n,) numbers the rows that
     belong together, ``times`` (n,) says when they were, and ``to_test`` (n,) marks those that models are tested on.
+    ``task`` is "classification" or "regression".
     """
 
     numeric: dict[str, NDArray[np.float64]]
@@ -58,6 +59,7 @@ class DataTable:
     target: NDArray[Any]
     target_name: str
     row_numbers: NDArray[Any]
+    task: str
     notes: list[str] = field(default_factory=list)
     read_as: dict[str, Notation] = field(default_factory=dict)
     origin: tuple[str, str] = ("", "")
@@ -76,6 +78,11 @@ class DataTable:
 
     def __len__(self) -> int:
         return len(self.target)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the target is one of classes."""
+        return self.task == "classification"
 
     @cached_property
     def factors(self) -> dict[str, tuple[Labels, NDArray[np.intp]]]:
@@ -139,7 +146,7 @@ def columns_of(X: ArrayLike | Frame) -> NamedColumns:
 def make_table(
     columns: Mapping[str, object], target: object, target_name: str, task: str, labels: NDArray[Any] | None = None,
     drop: Sequence[str] = (),
-) -> tuple[DataTable, str]:
+) -> DataTable:
     """Sort columns into numbers and categories, drop what cannot be used (each with a note), and settle the task.
 
     ``labels`` are what rows are called, their numbers by default. Columns to ``drop`` are no features.
@@ -152,7 +159,7 @@ def make_table(
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
     present, words = _present(y)
     names = np.arange(len(y)) if labels is None or len(labels) != len(y) else python_times(np.asarray(labels))
-    table = DataTable({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
+    table = DataTable({}, {}, y[present], target_name, names[present], task, given=columns, given_target=target,
                       places=np.flatnonzero(present), target_words=words)
     if not present.all():
         gone = int((~present).sum())
@@ -160,7 +167,7 @@ def make_table(
                            f"dropped, the first of them row {names[~present][0]}.")
     if len(table) < 20:
         raise ValueError(f"An audit needs at least 20 rows with a target. Got {len(table)}.")
-    task = _settle_target(table, task)
+    _settle_target(table)
     for name, column in columns.items():
         values = as_array(column)
         if len(values) != len(present):
@@ -173,7 +180,7 @@ def make_table(
             _place(name, values[present], table)
     if not table.numeric and not table.categorical:
         raise ValueError(f"No usable feature column is left. {' '.join(table.notes)}")
-    return table, task
+    return table
 
 
 def given_column(table: DataTable, name: str, option: str) -> NDArray[Any]:
@@ -196,15 +203,15 @@ def taken(column: object, part: slice | NDArray[np.intp]) -> object:
     return column[part] if hasattr(column, "to_numpy") else np.asarray(column)[part]  # type: ignore[index]
 
 
-def _settle_target(table: DataTable, task: str) -> str:
-    """Return the task, with the target as floats or as labels; texts that are numbers become numbers."""
-    name, y = table.target_name, table.target
-    if y.dtype.kind in "mM" or (y.dtype.kind not in "iufb" and task != "classification" and are_dates(texts_of(y))):
+def _settle_target(table: DataTable) -> None:
+    """Settle the task, and have the target as floats or as labels; texts that are numbers become numbers."""
+    name, y, asked = table.target_name, table.target, table.task
+    if y.dtype.kind in "mM" or (y.dtype.kind not in "iufb" and asked != "classification" and are_dates(texts_of(y))):
         raise ValueError(f"The target {name!r} holds dates or durations. Give it as numbers, such as days.")
     if y.dtype.kind not in "iufbmM":
         reading = read_numbers(texts_of(y))
         many = len(set(reading.numbers[~np.isnan(reading.numbers)].tolist())) > MAX_CLASSES
-        wanted = reading.share > 0 if task == "regression" else task == "auto" and many and reading.share > 0.5
+        wanted = reading.share > 0 if asked == "regression" else asked == "auto" and many and reading.share > 0.5
         if wanted and reading.strays:
             raise ValueError(f"{reading.culprits(name, table.row_numbers)}. Correct such entries of the target, or "
                              "leave them empty: their rows are dropped. If all are classes, use --task classification.")
@@ -212,16 +219,15 @@ def _settle_target(table: DataTable, task: str) -> str:
             y, table.read_as[name] = reading.numbers, reading.notation
     if y.dtype.kind == "f":
         refuse_extremes(name, y, table.row_numbers)
-    asked, task = task, settle_task(y, name, task)
-    if task == "classification" and y.dtype.kind in "uf" and y.max() >= 2**63:  # beyond int64
+    table.task = settle_task(y, name, asked)
+    if table.classifies and y.dtype.kind in "uf" and y.max() >= 2**63:  # beyond int64
         raise ValueError(f"The target {name!r} holds {y.max()!s}, too large a whole number for a class. Give the "
                          "classes as texts.")
-    table.target = y.astype(np.float64) if task == "regression" else labels_as_read(y)
+    table.target = labels_as_read(y) if table.classifies else y.astype(np.float64)
     values = len(np.unique(table.target))
     if asked == "auto" and table.target.dtype.kind == "i" and values > 2:
         table.notes.append(f"The {values} whole numbers of the target {name!r} were taken for classes. If they are "
                            "amounts, use --task regression.")
-    return task
 
 
 def _present(y: NDArray[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:

@@ -1,4 +1,4 @@
-"""The curves of an audit, as SVG and by matplotlib.
+"""The curves of an audit, as SVG and by matplotlib, and the quartiles of columns along the rows, as SVG.
 
 The SVG follows the page's colours, light or dark, with a text for who cannot see it.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from buttress.audit.data import AuditData
 from buttress.audit.measuring.cells import number
+from buttress.audit.measuring.measurement import ColumnBand
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,6 +107,34 @@ def _in_words(result: AuditData, key: str) -> str:
     known = {name: [y for y in result.curves[key].get(name, ()) if y is not None] for name in result.rows}
     return "; ".join(f"{name} goes from {values[0]:.3g} to {values[-1]:.3g}" for name, values in known.items()
                      if len(values) > 1) + "."
+
+
+def bands(result: AuditData) -> list[tuple[str, str]]:
+    """Return (SVG, caption) of each column."""
+    columns = result.along.columns if result.along else []
+    return [(_band(one), one.column if one.category is None else f"{one.column}: share of {one.category}")
+            for one in columns]
+
+
+def _band(one: ColumnBand) -> str:
+    known = [(k, low, middle, high) for k, (low, middle, high) in enumerate(
+        zip(one.low, one.middle, one.high, strict=True)) if low is not None and middle is not None and high is not None]
+    bottom, top = min(low for _, low, _, _ in known), max(high for *_, high in known)
+    width, height, edge = 240, 110, 10
+    left = edge + 8 * max(len(number(bottom)), len(number(top)))  # of a digit
+
+    def place(k: int, value: float) -> str:
+        x = left + k / max(len(one.middle) - 1, 1) * (width - left - edge)
+        return f"{x:.1f},{height - edge - (value - bottom) / ((top - bottom) or 1.0) * (height - 2 * edge):.1f}"
+
+    around = " ".join([*(place(k, high) for k, *_, high in known), *(place(k, low) for k, low, *_ in reversed(known))])
+    line = " ".join(place(k, middle) for k, _, middle, _ in known)
+    what = "median" if one.category is None else f"share of {one.category}"
+    said = escape(f"{one.column}: {what} from {number(known[0][2])} to {number(known[-1][2])}.", quote=True)
+    ends = "".join(f'<text class="tick" x="{left - 6}" y="{y}" text-anchor="end">{number(value)}</text>'
+                   for y, value in ((height - edge + 4, bottom), (edge + 4, top)))
+    return (f'<svg role="img" aria-label="{said}" viewBox="0 0 {width} {height}"><title>{said}</title>{ends}'
+            f'<polygon class="band" points="{around}"/><polyline class="line c1" points="{line}"/></svg>')
 
 
 COLOURS = ("#6a717a", "#0b6e99", "#b2480f", "#3f7a2c", "#7b4ea3", "#a3315a", "#7a6410", "#1b2027", "#00857a",

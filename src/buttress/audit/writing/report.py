@@ -14,8 +14,7 @@ from typing import Any
 from buttress.audit.data import SCHEMA, AuditData
 from buttress.audit.measuring.cells import number, printable
 from buttress.audit.reading.corrections import read_corrections
-from buttress.audit.writing.bands import bands
-from buttress.audit.writing.pictures import figures
+from buttress.audit.writing.pictures import bands, figures
 from buttress.audit.writing.words import (
     FILES,
     GLOSSARY,

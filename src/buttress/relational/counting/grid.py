@@ -116,7 +116,7 @@ class GridOracle:
             b = np.zeros(self.width)
             rows.add(mass * label * loss.slope(z), b)
             parts.append(evaluation(loss, beta, b, z, mass, 0.0, self.rounding(0)))
-        return Evaluation(beta, sum(part.a for part in parts), np.sum([part.b for part in parts], axis=0),
+        return Evaluation(sum(part.a for part in parts), np.sum([part.b for part in parts], axis=0),
                           *(sum(getattr(part, name) for part in parts)
                             for name in ("lower", "upper", "smooth", "tilt")))
 

@@ -69,13 +69,12 @@ def margin_loss(name: str, width: float = 0.0) -> MarginLoss:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one oracle call says at ``beta``: a plane and two-sided bounds of the mean loss L.
+    """What one oracle call says at coefficients beta: a plane and two-sided bounds of the mean loss L.
 
     L(beta') >= a - b . beta' - tilt |beta'| for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` estimates
     the mean of the smoothed loss; ``tilt`` is for the rounding of b.
     """
 
-    beta: Array
     a: float
     b: Array
     lower: float
@@ -113,7 +112,7 @@ def evaluation(
     steep = float(mass @ slope)
     lost = off.share * (float(mass @ (loss.value(z) + slope * np.abs(z))) + steep * spread + looseness)
     value = a - float(b @ beta)
-    return Evaluation(beta, a - lost, b, value - lost, value + looseness + lost, smooth,
+    return Evaluation(a - lost, b, value - lost, value + looseness + lost, smooth,
                       off.share * steep * float(np.linalg.norm(off.far)))
 
 

@@ -5,6 +5,7 @@ The first are answered by lists, of the scores that occur among the rows below t
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,21 @@ from buttress.relational.plan.plan import Index, Plan, count_rows, total_weight
 ROUNDING = 1e-12  # relative: a weight this near to (1 + error)^k has reached it
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a query over a join is.
+
+    ``value`` is exact where ``sure`` and ``possible`` are equal. Otherwise each row's score was rounded by at most
+    ``score_error``: ``sure`` is the query over rows that satisfy the inequality for certain, ``possible`` over those
+    that may; or, with ``eps``, the query lies between the two.
+    """
+
+    value: Any
+    sure: Any
+    possible: Any
+    score_error: float
+
+
 def root_list(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> ScoredEntries:
     """Return one list: every score of the join's rows with the sum of its annotations.
 
@@ -37,16 +53,15 @@ def root_list(plan: Plan, scores: list[Array], semiring: Semiring, annotations: 
 
 
 def below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], most: float,
-          eps: float | None = None) -> tuple[Any, Any, Any, float]:
-    """Return the sum of the annotations of the join's rows whose score is at most ``most``, and what it may be.
+          eps: float | None = None) -> Answer:
+    """Return the sum of the annotations of the join's rows whose score is at most ``most``.
 
-    It is exact where the scores below the root can be listed. Else it may be the second and the third number returned:
-    those of rows with such a score for certain and perhaps, scores being rounded to the finest grid that fits, by at
-    most the fourth; or, with ``eps``, of weights of at least 0, the least and 1 + eps times as much.
+    It is exact where the scores below the root can be listed. Else scores are rounded to the finest grid that fits; or,
+    with ``eps``, of weights of at least 0, it lies between the least and 1 + eps times as much.
     """
     with suppress(TooManyEntriesError):
         value, = _totals(plan, scores, semiring, annotations, [most])
-        return value, value, value, 0.0
+        return Answer(value, value, value, 0.0)
     if eps is not None:
         return _within(eps, plan, scores, semiring, annotations, most)
     spread = sum(float(np.ptp(score)) for score in scores)
@@ -57,19 +72,19 @@ def below(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list
         with suppress(TooManyEntriesError):
             limits = [limit / step for limit in (most, most - error, most + error)]
             value, sure, possible = _totals(plan, rounded, semiring, annotations, limits)
-            return value, sure, possible, error
+            return Answer(value, sure, possible, error)
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 
 def _within(eps: float, plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array],
-            most: float) -> tuple[float, float, float, float]:
+            most: float) -> Answer:
     """Return a sum of sketches and 1 + eps times as much, a hundredth being left for rounding."""
     try:
         found, = _totals(plan, scores, semiring, annotations, [most], 0.99 * eps)
     except TooManyEntriesError as error:
         raise MemoryError(f"{error} Raise eps (now {eps:g}), or leave it out.") from None
     least = found * (1 - 1e-7)  # sums of lists along a tree are rounded by less
-    return least, least, least * (1 + eps), 0.0
+    return Answer(least, least, least * (1 + eps), 0.0)
 
 
 def _totals(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array], limits: Sequence[float],
@@ -218,7 +233,8 @@ def accuracy_interval(plan: Plan, beta: Array) -> tuple[float, float]:
     wrong = np.zeros(2)
     for label, most in ((1.0, 0.0), (-1.0, np.nextafter(0.0, -1.0))):
         scores = [label * score for score in node_scores(plan, beta)]
-        wrong += below(plan, scores, COUNTING, [root * (plan.y == label)[:, None], *others], most)[1:3]
+        found = below(plan, scores, COUNTING, [root * (plan.y == label)[:, None], *others], most)
+        wrong += found.sure, found.possible
     high, low = np.maximum(1 - wrong / total_weight(plan), 0.0).tolist()
     return low, high
 

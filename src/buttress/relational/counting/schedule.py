@@ -12,7 +12,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.plan.plan import Index, Plan
 
-Part = tuple[int, Index | None]  # node number, its row for each row of the block (None: the same row)
+BlockPart = tuple[int, Index | None]  # node number, its row for each row of the block (None: the same row)
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Block:
     ``start`` says where each key's rows begin (a root has one key); rows are sorted by key.
     """
 
-    parts: list[Part]
+    parts: list[BlockPart]
     start: Index
     lists: list[tuple[int, Index]] = field(default_factory=list)
 
@@ -39,7 +39,7 @@ class Block:
 
     def part(self, rows: Index) -> "Block":
         """Return some of the root's rows."""
-        parts: list[Part] = [(node, rows if at is None else at[rows]) for node, at in self.parts]
+        parts: list[BlockPart] = [(node, rows if at is None else at[rows]) for node, at in self.parts]
         return Block(parts, np.array([0, len(rows)]), [(op, key[rows]) for op, key in self.lists])
 
 
@@ -81,8 +81,8 @@ def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> tuple[l
     """
     operations: list[Operation] = []
 
-    def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
-        parts: list[Part] = [(i, None)]
+    def gather(i: int) -> tuple[list[BlockPart], list[tuple[int, Index]]]:
+        parts: list[BlockPart] = [(i, None)]
         lists: list[tuple[int, Index]] = []
         for child, key in plan.nodes[i].down.items():
             below, consulted = gather(child)
@@ -96,7 +96,7 @@ def schedule(plan: Plan, *, products: bool = True, fold: bool = True) -> tuple[l
                 lists.append((len(operations) - 1, key))
         return parts, lists
 
-    def multiply(parts: list[Part], lists: list[tuple[int, Index]], start: Index) -> Block:
+    def multiply(parts: list[BlockPart], lists: list[tuple[int, Index]], start: Index) -> Block:
         made, lists = multiplied(lists, 1 if products else len(lists), len(operations))
         operations.extend(made)
         return Block(parts, start, lists)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buttress._checks import LARGEST, Array
 from buttress.relational.declare import Join, Table
 from buttress.relational.entities.features import BETWEEN, ROWS, Feature, Statistic, ranged_of, statistics_of
-from buttress.relational.entities.memory import Columns, kept_here
+from buttress.relational.entities.memory import HeldColumns, kept_here
 from buttress.relational.entities.paths import Hop, asked_keys, blocks, check_keys, links, order_of, root_keys, used
 from buttress.relational.entities.statement import expression, laid_out, own_expression, whole
 from buttress.relational.entities.text import DatabasePlace, Path, SqlTable, given, numbered, texts
@@ -87,7 +87,7 @@ class InDatabase:
     tables, are aggregated by a DuckDB of our own, within ``memory`` megabytes.
     """
 
-    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: Columns, as_of: Array | None, day: float,
+    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: HeldColumns, as_of: Array | None, day: float,
                  memory: float, here: bool = False):
         self.join = join
         self.paths = paths

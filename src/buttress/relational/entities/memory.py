@@ -23,12 +23,12 @@ from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.tables import read_columns
 from buttress.relational.sql.plan import spilling
 
-Columns = dict[str, Column]
+HeldColumns = dict[str, Column]
 
 
 def kept_here(
-    join: Join, paths: Mapping[int, list[Hop]], asked: Columns, memory: float
-) -> tuple[DatabasePlace, Columns]:
+    join: Join, paths: Mapping[int, list[Hop]], asked: HeldColumns, memory: float
+) -> tuple[DatabasePlace, HeldColumns]:
     """Return the tables on the ``paths`` as a DuckDB of ``memory`` megabytes has them, and ``asked`` with its keys.
 
     One thread adds up: sums then follow from the rows alone.
@@ -44,7 +44,7 @@ def kept_here(
     return place, asked | {name: key for (t, name), key in keys.items() if t == join.root}
 
 
-def _key_codes(paths: Mapping[int, list[Hop]], columns: Mapping[int, Columns]) -> dict[tuple[int, str], Index]:
+def _key_codes(paths: Mapping[int, list[Hop]], columns: Mapping[int, HeldColumns]) -> dict[tuple[int, str], Index]:
     """Return the keys of (table, column) as numbers, equal where keys are and -1 where they are NULL."""
     pairs = [Pair((hop.parent, above), (hop.child, below), False) for hop in links(paths)
              for above, below in hop.columns]
@@ -57,7 +57,7 @@ def _key_codes(paths: Mapping[int, list[Hop]], columns: Mapping[int, Columns]) -
     return found
 
 
-def _kept(connection: Connection, join: Join, t: int, columns: Columns, keys: Columns) -> SqlTable:
+def _kept(connection: Connection, join: Join, t: int, columns: HeldColumns, keys: HeldColumns) -> SqlTable:
     """Keep a table's ``keys``, its features, when its rows became known and their order; return how these read."""
     table = join.tables[t]
     features = [name for name in table.features  # a column without a value may be of any type

@@ -39,14 +39,14 @@ class Statistics:
     spread: float
 
 
-def encoded(table: str, name: str, kind: str, found: Statistics, categories: Callable[[], list[str]],
+def encoded(table: str, name: str, kind: str, statistics: Statistics, categories: Callable[[], list[str]],
             encoding: Encoding) -> EncodedFeature:
     """Return what a feature becomes; ``categories`` finds the values of text. Raises ValueError where it is none."""
     numeric = kind == "number"
-    check_feature(table, name, kind, int(found.n_null) if encoding.missing == "raise" else 0,
-                  found.largest if numeric else 0.0)
-    marked = found.n_null > 0
-    check_scale(table, name, found.spread)
+    check_feature(table, name, kind, int(statistics.n_null) if encoding.missing == "raise" else 0,
+                  statistics.largest if numeric else 0.0)
+    marked = statistics.n_null > 0
+    check_scale(table, name, statistics.spread)
     if not numeric:
         known = categories()
         check_decimals(table, name, known)
@@ -56,8 +56,8 @@ def encoded(table: str, name: str, kind: str, found: Statistics, categories: Cal
     elif encoding.missing == "raise":
         fill = None
     else:
-        fill = found.mean if encoding.missing == "mean" else 0.0
-    return EncodedFeature(name, found.spread or 1.0, fill, None, marked)
+        fill = statistics.mean if encoding.missing == "mean" else 0.0
+    return EncodedFeature(name, statistics.spread or 1.0, fill, None, marked)
 
 
 def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bool, intercept: bool,

@@ -15,13 +15,13 @@ from buttress.relational.checks import check_bag
 from buttress.relational.declare import Join
 from buttress.relational.plan.generic_join import Relation, distinct_rows, join_keys
 from buttress.relational.plan.plan import Index
-from buttress.relational.plan.shape import Attribute, Shape
+from buttress.relational.plan.shape import KeyNames, Shape
 from buttress.relational.sources.columns import Column
 
 LARGEST_EXACT = 2.0**53  # below which every whole number is a 64-bit float, and no other is rounded to it
 
 
-def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> dict[int, Index]:
+def encode(join: Join, attribute: KeyNames, columns: Sequence[dict[str, Column]]) -> dict[int, Index]:
     """Return for each table of an attribute its rows' codes, -1 where a key is NULL (or a table's own columns differ).
 
     Raises ValueError when the columns are of different kinds.
@@ -37,12 +37,12 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     return result
 
 
-def columns_of(attribute: Attribute) -> list[tuple[int, str]]:
+def columns_of(attribute: KeyNames) -> list[tuple[int, str]]:
     """Return the (table, column) of an attribute."""
     return [(table, name) for table, names in attribute.items() for name in names]
 
 
-def check_kinds(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> None:
+def check_kinds(join: Join, attribute: KeyNames, columns: Sequence[dict[str, Column]]) -> None:
     """Raise ValueError when the columns of one attribute hold different kinds of values."""
     parts = {(table, name): columns[table][name] for table, name in columns_of(attribute)}
     kinds = {place: _kind(part) for place, part in parts.items()}
@@ -61,7 +61,7 @@ def _kind(column: Column) -> str:
     return f"{column.kind} with a time zone" if column.zoned else column.kind
 
 
-def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]],
+def check_exact(join: Join, attribute: KeyNames, columns: Sequence[dict[str, Column]],
                 magnitude: Callable[[int, str], float]) -> None:
     """Refuse keys of which one is held as floats and one is beyond 2^53: databases and this process round differently.
 
@@ -145,7 +145,7 @@ def counted(sizes: Array, above: Index, below: Index) -> Array:
     return np.asarray(many[above], dtype=np.float64)
 
 
-Codes = dict[int, Index]  # attribute number -> codes of the rows
+AttributeCodes = dict[int, Index]  # attribute number -> codes of the rows
 
 
 @dataclass
@@ -153,10 +153,10 @@ class BagRows:
     """The rows of a bag: the row of each of its tables, and the codes of its attributes."""
 
     members: dict[int, Index]
-    codes: Codes
+    codes: AttributeCodes
 
 
-def bag_rows(join: Join, shape: Shape, codes: list[Codes], rows: list[Index]) -> list[BagRows]:
+def bag_rows(join: Join, shape: Shape, codes: list[AttributeCodes], rows: list[Index]) -> list[BagRows]:
     """Return the rows of every bag; ``codes`` and ``rows`` are those of the tables, rows without a key left out.
 
     From the leaves of the tree up, so that the keys of a bag on a cycle are joined with what the bags below it found.
@@ -175,7 +175,7 @@ def bag_rows(join: Join, shape: Shape, codes: list[Codes], rows: list[Index]) ->
     return [found[bag] for bag in range(len(shape.bags))]
 
 
-def _bound_keys(join: Join, shape: Shape, bag: int, held: Sequence[Codes]) -> Codes:
+def _bound_keys(join: Join, shape: Shape, bag: int, held: Sequence[AttributeCodes]) -> AttributeCodes:
     """Return the distinct keys of a bag: the join of what is ``held``, projected on its attributes."""
     bound = shape.bound[bag]
     relations: list[Relation] = [{a: values for a, values in part.items() if a in bound} for part in held]
@@ -192,7 +192,9 @@ def _distinct(relation: Relation) -> Relation:
     return dict(zip(relation, columns, strict=True))
 
 
-def _with_tables(join: Join, tables: Sequence[int], keys: Codes, codes: list[Codes], rows: list[Index]) -> BagRows:
+def _with_tables(
+    join: Join, tables: Sequence[int], keys: AttributeCodes, codes: list[AttributeCodes], rows: list[Index]
+) -> BagRows:
     """Return the keys of a bag with the rows of its tables, whose other attributes join the codes."""
     members: dict[int, Index] = {}
     total = keys

@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import LARGEST, Array
+from buttress._types import ClassWeight
 from buttress.relational.checks import check_range
 
 Index = NDArray[Any]  # whole numbers: int64, int32 for bins
-
-# factors by class, "balanced" for equal totals, or None for 1 and 1
-ClassWeight = Mapping[Any, float] | str | None
 
 
 def indicator_name(feature: str) -> str:

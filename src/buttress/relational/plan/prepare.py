@@ -16,7 +16,7 @@ from buttress.relational.checks import (
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.generic_join import distinct_rows
-from buttress.relational.plan.keys import BagRows, Codes, bag_rows, combine, encode
+from buttress.relational.plan.keys import AttributeCodes, BagRows, bag_rows, combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, attributes, find_shape
 from buttress.relational.plan.times import is_of_dates, see, steps_to, times_of
@@ -47,7 +47,7 @@ def prepare_with(join: Join, wanted: Sequence[tuple[int, str]], *, intercept: bo
                    for i in range(len(join.tables))]
     base = [len(next(iter(column.values())).null) for column in columns]
     steps = steps_to(times, pairs, root)
-    codes: list[Codes] = [{} for _ in join.tables]
+    codes: list[AttributeCodes] = [{} for _ in join.tables]
     for a, attribute in enumerate(attributes([*pairs, *steps])):
         check_time()
         if not is_of_dates(attribute):
@@ -80,7 +80,7 @@ def _read(join: Join, i: int, pairs: Sequence[Pair], more: Sequence[str]) -> dic
 
 
 def _drop_null_keys(
-    join: Join, shape: Shape, codes: list[Codes], base: Sequence[int]
+    join: Join, shape: Shape, codes: list[AttributeCodes], base: Sequence[int]
 ) -> tuple[list[str], list[Index]]:
     """Drop rows whose key is NULL, except in the table that a left join keeps; returns notes and the rows left."""
     notes = []
@@ -122,7 +122,7 @@ def _name(join: Join, shape: Shape, a: int) -> str:
     return f"{join.tables[table].name}.{names[0]}"
 
 
-def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], optional: bool) -> None:
+def _link(nodes: list[Node], codes: list[AttributeCodes], i: int, shared: list[int], optional: bool) -> None:
     """Set the keys of the edge from node i to its parent; an optional child gets a zero row per unmatched key."""
     p = nodes[i].parent
     n = nodes[i].n_rows

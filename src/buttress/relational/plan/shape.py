@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from buttress.relational.declare import Join, Pair
 from buttress.relational.plan.tree import Edges, JoinTree, connected, cyclic_core, decompose, spanning_tree
 
-Attribute = dict[int, list[str]]
+KeyNames = dict[int, list[str]]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Shape:
     (table, attribute) whose rows stay though the key is NULL or matches nothing.
     """
 
-    attributes: list[Attribute]
+    attributes: list[KeyNames]
     bags: list[list[int]]
     bound: list[frozenset[int]]
     shared: list[frozenset[int]]
@@ -102,7 +102,7 @@ def _bags_of_keys(
     return bags + [[] for _ in wide], [frozenset[int]()] * len(edges) + wide
 
 
-def attributes(pairs: Sequence[Pair]) -> list[Attribute]:
+def attributes(pairs: Sequence[Pair]) -> list[KeyNames]:
     """Group the columns that must be equal.
 
     Left pairs stand alone, because the columns of a left join are not equal where nothing matched.
@@ -115,7 +115,7 @@ def attributes(pairs: Sequence[Pair]) -> list[Attribute]:
     groups += [{pair.first, pair.second} for pair in pairs if pair.left]
     found = []
     for group in groups:
-        attribute: Attribute = {}
+        attribute: KeyNames = {}
         for table, column in sorted(group):
             attribute.setdefault(table, []).append(column)
         found.append(attribute)

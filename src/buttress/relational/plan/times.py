@@ -14,9 +14,9 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.checks import check_dates, check_seen
 from buttress.relational.declare import Join, Pair, Table
-from buttress.relational.plan.keys import Codes, combine
+from buttress.relational.plan.keys import AttributeCodes, combine
 from buttress.relational.plan.plan import Index
-from buttress.relational.plan.shape import Attribute
+from buttress.relational.plan.shape import KeyNames
 from buttress.relational.sources.columns import Column
 
 AT = "\0as_of"  # the column of a row's date, a name that no table has
@@ -154,13 +154,13 @@ def steps_to(times: Mapping[int, str], pairs: Sequence[Pair], root: int) -> list
     return [steps[t] for t in order[1:] if t in asked]
 
 
-def is_of_dates(attribute: Attribute) -> bool:
+def is_of_dates(attribute: KeyNames) -> bool:
     """Say whether an attribute is that of the dates of steps."""
     return any(AT in names for names in attribute.values())
 
 
-def see(join: Join, times: Mapping[int, str], steps: Sequence[Pair], groups: Sequence[Attribute],
-        columns: Sequence[Mapping[str, Column]], codes: list[Codes], rows: list[Index]) -> None:
+def see(join: Join, times: Mapping[int, str], steps: Sequence[Pair], groups: Sequence[KeyNames],
+        columns: Sequence[Mapping[str, Column]], codes: list[AttributeCodes], rows: list[Index]) -> None:
     """Take each row of the tables that ``steps`` lead to once for each date that asks for its key and sees it.
 
     ``codes`` and ``rows`` are those of the tables' rows with keys, and change in place; ``groups`` are the attributes,

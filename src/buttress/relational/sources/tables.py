@@ -21,9 +21,9 @@ from buttress.relational.sources.databases import Connection, SourceLostError, r
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of, is_zoned
 from buttress.relational.sources.files import FileSource, connect_duckdb, file_columns, is_files, scanned
 
-Frame = Any  # of pandas, polars or Arrow: none need be installed
+AnyFrame = Any  # of pandas, polars or Arrow: none need be installed
 TableName = str | tuple[str, ...]
-Source = Frame | FileSource | tuple[Connection, TableName]
+Source = AnyFrame | FileSource | tuple[Connection, TableName]
 
 
 def column_names(source: Source) -> list[str]:
@@ -61,16 +61,16 @@ def row_count(source: Source) -> int:
     return int(frame.num_rows if hasattr(frame, "num_rows") else len(frame))
 
 
-def frame_names(frame: Frame) -> list[str]:
+def frame_names(frame: AnyFrame) -> list[str]:
     """Return the column names of a frame, none of what is no frame."""
     return [str(name) for name in getattr(frame, "column_names", getattr(frame, "columns", []))]
 
 
-def _is_dataset(frame: object) -> TypeGuard[Frame]:
+def _is_dataset(frame: object) -> TypeGuard[AnyFrame]:
     return hasattr(frame, "to_table") and hasattr(frame, "schema")
 
 
-def gathered(lazy: Frame, names: Sequence[str]) -> Frame:
+def gathered(lazy: AnyFrame, names: Sequence[str]) -> AnyFrame:
     """Return the named columns of a frame that is read when asked; a frame as it is."""
     if hasattr(lazy, "collect_schema") and hasattr(lazy, "collect"):  # a polars LazyFrame
         return lazy.select(names).collect()
@@ -82,7 +82,7 @@ def gathered(lazy: Frame, names: Sequence[str]) -> Frame:
     return lazy
 
 
-def under_own_names(frame: Frame, names: Sequence[str]) -> tuple[Frame, dict[str, str]]:
+def under_own_names(frame: AnyFrame, names: Sequence[str]) -> tuple[AnyFrame, dict[str, str]]:
     """Return a frame with its columns called c0, c1, ..., and what the named ones are called.
 
     Text of pandas becomes objects, for a DuckDB older than pandas' own text type.
@@ -185,7 +185,7 @@ def connect(address: str) -> Any:
     return connect_duckdb(address, read_only=True)
 
 
-def frame_column(frame: Frame, name: str) -> Column:
+def frame_column(frame: AnyFrame, name: str) -> Column:
     """Return a column of a frame; names of pandas need not be texts."""
     plain = not hasattr(frame, "iloc") or name in frame.columns
     column = frame[name] if plain else frame.iloc[:, frame_names(frame).index(name)]

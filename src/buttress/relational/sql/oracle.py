@@ -13,6 +13,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._types import ClassWeight
 from buttress.relational.checks import (
     check_categories,
     check_classes,
@@ -29,7 +30,7 @@ from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginL
 from buttress.relational.declare import Join
 from buttress.relational.plan.features import ROBUST_QUANTILE, Statistics, encoded
 from buttress.relational.plan.keys import check_exact, check_kinds
-from buttress.relational.plan.plan import ClassWeight, Encoding, Plan, TableData, class_factors
+from buttress.relational.plan.plan import Encoding, Plan, TableData, class_factors
 from buttress.relational.plan.shape import attributes
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import (

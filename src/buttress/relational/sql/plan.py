@@ -26,7 +26,7 @@ VALUE_MEGABYTES = 8e-6  # megabytes of a value: a 64-bit float or integer
 TYPES = (("bool", "bool"), (r"u?(tiny|small|big|huge)?int(eger)?$", "int64"),
          ("numeric|decimal|real|float|double", "float64"),
          ("timestamp|date$", "datetime64[us]"), ("time|interval", "timedelta64[us]"))  # others read as text
-Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
+QuotedNames = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
 def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connection, Dialect, list[Item]]:
@@ -171,7 +171,7 @@ def spilling(memory: float) -> Connection:
 
 
 def sql_tree(join: Join, pairs: Sequence[Pair], items: Sequence[Item], connection: Connection, dialect: Dialect,
-             per_label_row: bool) -> tuple[SqlTree, Columns, list[int]]:
+             per_label_row: bool) -> tuple[SqlTree, QuotedNames, list[int]]:
     """Return the tree, the names of the columns in use, and the node of each table.
 
     A bag of keys that breaks a cycle is a FROM item without a table: the distinct keys that its tables admit. Where the
@@ -208,7 +208,7 @@ def _keys(shape: Shape, table: int) -> list[str]:
     return [name for attribute in shape.attributes for name in attribute.get(table, [])]
 
 
-def _item(join: Join, shape: Shape, bag: int, items: Sequence[Item]) -> tuple[str, Columns]:
+def _item(join: Join, shape: Shape, bag: int, items: Sequence[Item]) -> tuple[str, QuotedNames]:
     """Return the FROM item of a bag and what its columns are called there."""
     tables = shape.bags[bag]
     used = [(t, name) for t in tables for name in used_columns(join.tables[t], _keys(shape, t))]

@@ -132,7 +132,7 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         if self.variance_ratio is None:
             dropped = share if self.drop_share is None else check_number("drop_share", self.drop_share, 0, 1,
                                                                          closed="left")
-            return lambda tau: without_worst(tau, dropped)
+            return lambda tau: np.asarray(smallest(-tau, int(dropped * len(tau))) == 0)  # rounded down, as published
         ratio = check_number("variance_ratio", self.variance_ratio, 1, closed="left")
         if self.drop_share is not None:
             raise ValueError("drop_share is of the rule that drops the same share each round, variance_ratio of the "
@@ -366,11 +366,6 @@ def scores(R: Array, gram: Gram) -> Array:
     value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
                      v0=start, tol=1e-8)  # scores are only compared with one another
     return value[0] * u[:, 0] ** 2
-
-
-def without_worst(tau: Array, share: float) -> Mask:
-    """Return the rows without the ``share`` of highest scores, rounded down (the published code)."""
-    return np.asarray(smallest(-tau, int(share * len(tau))) == 0)
 
 
 def below_random_cut(tau: Array, ratio: float, rng: np.random.RandomState) -> Mask:

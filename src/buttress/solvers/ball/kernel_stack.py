@@ -9,8 +9,9 @@ import numpy as np
 from buttress._checks import TINY, Array
 from buttress._proof import SLACK, Near, U
 from buttress._threads import ending, in_time
+from buttress._types import Rows
 from buttress.gram.rounding import Product
-from buttress.gram.rows import Index, KernelRows
+from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel
 from buttress.solvers.ball.soft_ball import SoftBall, ball_of, recounted, solve_ball
 from buttress.solvers.qp.solve import Limits
@@ -27,17 +28,17 @@ class StackedKernel:
         self.rows = KernelRows(kernel, X, cache_size)
         self.block = min(FETCHED_ROWS, self.rows.capacity)
 
-    def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
+    def panel(self, rows: Rows | slice, columns: Rows | slice) -> Array:
         """Return the entries of these rows and columns, computed anew."""
         return self.rows.cache.entries(rows, columns)
 
-    def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
+    def add_entries(self, total: Array, weight: float, index: Rows, columns: Rows) -> None:
         """Add weight times the entries to ``total`` in place."""
         for start in range(0, len(index), self.block):
             part = slice(start, start + self.block)
             total[part] += weight * self.rows.fetch(index[part])[:, columns]
 
-    def add_product(self, total: Array, b: Array, moved: Index) -> None:
+    def add_product(self, total: Array, b: Array, moved: Rows) -> None:
         """Add the rows ``moved`` times their entries of b to ``total`` (n,) in place."""
         for start in range(0, len(moved), self.block):
             part = moved[start : start + self.block]
@@ -85,7 +86,7 @@ class MixtureRows(KernelRows):
         """Return K b, shape (n,)."""
         return self.weights @ self.stack.products(b)
 
-    def proven_times(self, b: Array, wanted: Index | None = None) -> Product:
+    def proven_times(self, b: Array, wanted: Rows | None = None) -> Product:
         """Return K b, with a bound of its error where it is computed anew."""
         if not self.anew:
             return Product(self.times(b), np.zeros(len(b)), False)

@@ -42,7 +42,7 @@ from buttress.solvers.ridge.tuning import LEVERAGES
 from buttress.solvers.run import SharedBudget, Step, Steps
 
 # of scores (k, C) of rows left out, and their labels (k,): rates (C, C) and the log likelihood of the labels per row
-Law = Callable[[Array, NDArray[np.intp]], tuple[Array, float]]
+RateLaw = Callable[[Array, NDArray[np.intp]], tuple[Array, float]]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class NoisyLogistic:
         """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
-    def fit(self, alphas: Array, rates: Array, law: Law) -> LabelScores:
+    def fit(self, alphas: Array, rates: Array, law: RateLaw) -> LabelScores:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
         A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
@@ -131,7 +131,7 @@ class NoisyLogistic:
         return LabelScores(last.coef, last.scores, best.alpha, weight, n_iter=steps, votes=votes)
 
     def _follow(
-        self, path: list[AtRidge], alphas: Array, rates: Array, law: Law, held: NDArray[np.bool_]
+        self, path: list[AtRidge], alphas: Array, rates: Array, law: RateLaw, held: NDArray[np.bool_]
     ) -> None:
         """Append to ``path`` the fits to the rows not ``held``, one per ridge, until these rows' likelihood falls."""
         coef = self._start()

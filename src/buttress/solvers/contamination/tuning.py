@@ -58,7 +58,7 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelConstants:
     """The law of the labels: grids of temperatures and rates."""
 
     coolest: float = tuned(0.3, "1/score", "least inverse temperature of the softmax")
@@ -118,7 +118,7 @@ class Shares:
 TRIMMING = Trimming()
 RESIDUALS = Residuals()
 GUARD = Guard()
-LABELS = Labels()
+LABELS = LabelConstants()
 CONFUSION = Directions()
 NOISY_LABELS = NoisyLabels()
 SHARES = Shares()

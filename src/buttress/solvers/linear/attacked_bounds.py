@@ -85,7 +85,6 @@ class BoxMoves:
         return 2 * (size + self.share * float(np.linalg.norm(ends)))
 
 
-Moves = BallMoves | BoxMoves
 
 
 def dual_norm(w: Array, norm: str) -> float:
@@ -118,7 +117,7 @@ def nearest_in_ball(v: Array, radius: Array | float, norm: str) -> Array:
 
 
 def attacked_bounds(
-    X: Array, y: Array, c: Array, w: Array, b: float, a: Array, moves: Moves
+    X: Array, y: Array, c: Array, w: Array, b: float, a: Array, moves: BallMoves | BoxMoves
 ) -> tuple[float, float]:
     """Return an upper bound of the objective at (w, b), and a lower one of the optimum from a (n,), 0 <= a <= c.
 

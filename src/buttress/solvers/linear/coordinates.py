@@ -40,7 +40,7 @@ def coordinate_descent(problem: LinearProblem, most: int | None = None) -> Steps
     a = np.zeros(len(problem.y))
     w = np.zeros(problem.X.shape[1])
     b = 0.0
-    made = 0
+    n_passes = 0
     passes = 0
     while True:
         feasible = problem.feasible(a)
@@ -52,11 +52,11 @@ def coordinate_descent(problem: LinearProblem, most: int | None = None) -> Steps
         dual = problem.dual_at(feasible, normal)
         yield Step(Plane(normal, shown, dual, feasible), gap=problem.relative_gap(primal, dual), objective=primal,
                    iterations=max(passes, 1))
-        passes = FIRST + made // PASSES
+        passes = FIRST + n_passes // PASSES
         if most is not None:
-            passes = max(1, min(passes, most - made))
-        b = _take_passes(rows, problem.y, passes, np.random.default_rng(made), b, a, w)
-        made += passes
+            passes = max(1, min(passes, most - n_passes))
+        b = _take_passes(rows, problem.y, passes, np.random.default_rng(n_passes), b, a, w)
+        n_passes += passes
 
 
 @dataclass

@@ -162,7 +162,7 @@ def joint_descent(problem: JointProblem, most: int | None = None) -> Steps:
     squares = np.maximum(squares, 1e-6 * squares.mean() or 1.0)  # a row near 0 takes shorter steps
     entries = [np.require(part, requirements="W") for part in (Z.indptr, Z.indices, Z.data)]
     p = np.zeros((n, problem.k))
-    made = 0
+    n_passes = 0
     passes = 1
     while True:
         W = np.ascontiguousarray(Z.T @ p)
@@ -171,14 +171,14 @@ def joint_descent(problem: JointProblem, most: int | None = None) -> Steps:
         primal, dual = problem.proven(*shown)
         yield Step(Plane(shown[0], shown[1], dual, shown[2]), gap=(primal - dual) / max(primal, TINY), objective=primal,
                    iterations=passes)
-        passes = FIRST + made // PASSES
+        passes = FIRST + n_passes // PASSES
         if most is not None:
-            passes = max(1, min(passes, most - made))
-        rng = np.random.default_rng(made)
+            passes = max(1, min(passes, most - n_passes))
+        rng = np.random.default_rng(n_passes)
         for _ in range(passes):
             _take_joint_pass(*entries, problem.codes, problem.bound, squares, rng.permutation(n), p, W,
                              np.empty(problem.k))
-        made += passes
+        n_passes += passes
 
 
 @compile_kernel("void(int32[::1], int32[::1], float64[::1], int64[::1], float64[::1], float64[::1], int64[::1]"

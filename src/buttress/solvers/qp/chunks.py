@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from buttress._checks import TINY, Array
-from buttress._types import is_csr
+from buttress._types import Rows, is_csr
 from buttress.checkpoints.journal import Memory
 from buttress.gram.products import unstored_sums
 from buttress.gram.rounding import Summed
-from buttress.gram.rows import Index, KernelRows
+from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.levels import chunk_rows, in_question, level_of, level_sizes, part_of, started, unit
 from buttress.solvers.qp.program import QP, Point, slopes, violation
@@ -49,9 +49,9 @@ class _Product:
     ``guess`` says that it is K b of the b with which a level starts.
     """
 
-    columns: Index
+    columns: Rows
     weights: Array
-    wanted: Index
+    wanted: Rows
     guess: bool = False
     done: int = 0
 
@@ -60,7 +60,7 @@ class _Product:
 class _Circle:
     """Some rows of a level, and the b for which f is right on the rows between them and the circle around."""
 
-    rows: Index
+    rows: Rows
     base: Array
 
 
@@ -75,7 +75,7 @@ class _ChunkState:
     """
 
     level: int
-    index: Index
+    index: Rows
     b: Array
     f: Array
     added: Array
@@ -90,7 +90,7 @@ class _ChunkState:
     looked: bool = False
     stuck: bool = False
     product: _Product | None = None
-    chunk: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    chunk: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     downwards: int = 0
 
 
@@ -357,14 +357,14 @@ def _objective(qp: QP, b: Array, f: Array) -> float:
     return float(b @ (0.5 * f - qp.p) + qp.l1 @ np.abs(b))
 
 
-def _restricted(level: QP, rows: Index) -> QP:
+def _restricted(level: QP, rows: Rows) -> QP:
     """Return the data of the program at these of its rows; its ``rows`` are still those of the whole."""
     if len(rows) == len(level.p):
         return level
     return QP(level.rows, level.p[rows], level.lo[rows], level.hi[rows], level.start[rows], level.l1[rows])
 
 
-def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:
+def _sums(qp: QP, columns: Rows, weights: Array, wanted: Rows) -> Array:
     """Return sum_j weights[j] k(x_i, x_columns[j]) for the wanted rows i, all numbers of the whole program."""
     qp.rows.cache.n_computed += len(columns) * len(wanted) / len(qp.p)
     return unstored_sums(qp.rows.cache.entries, qp.rows.index[columns], weights, qp.rows.index[wanted])

@@ -8,7 +8,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress._compiling import compile_inner, compile_kernel, zero
 from buttress._proof import U
-from buttress.gram.rows import Index
+from buttress._types import Rows
 
 PART = 256  # terms that are summed on their own, so that rounding grows with their number and not with n
 SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
@@ -70,7 +70,7 @@ def measures(
 
 
 @compile_kernel("int64(float64[:,::1], " + 5 * "float64[::1], " + "int64[::1], float64[:,::1])")
-def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: Index, system: Array) -> int:
+def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: Rows, system: Array) -> int:
     """Move the free variables of b to their unbounded optimum, or to the first bound or kink on the way.
 
     Returns 1 if a bound or kink stopped it, 0 if none did, -1 where K is singular on the ``free``; ``system`` is memory

@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from buttress._checks import Array
-from buttress.gram.rows import Index, KernelRows
+from buttress._types import Rows
+from buttress.gram.rows import KernelRows
 from buttress.solvers.linear.primal import best_intercept
 from buttress.solvers.qp.program import QP, slopes
 
@@ -32,7 +33,7 @@ def level_sizes(n: int, chunk: int) -> list[int]:
     return sizes
 
 
-def part_of(n: int, m: int) -> Index:
+def part_of(n: int, m: int) -> Rows:
     """Return about m of n row numbers, one drawn from each of m stretches, so that sorted classes keep their shares."""
     if m >= n:
         return np.arange(n)
@@ -40,7 +41,7 @@ def part_of(n: int, m: int) -> Index:
     return np.unique(drawn.astype(np.intp))
 
 
-def level_of(qp: QP, index: Index) -> QP:
+def level_of(qp: QP, index: Rows) -> QP:
     """Return the program on the rows ``index``, whose ``rows`` are still those of the whole."""
     if len(index) == len(qp.p):
         return qp
@@ -61,7 +62,7 @@ def clearance(qp: QP, b: Array, f: Array) -> Array:
     return np.minimum(up - middle, middle - down)
 
 
-def started(qp: QP, f: Array, mass: float) -> tuple[Array, Index]:
+def started(qp: QP, f: Array, mass: float) -> tuple[Array, Rows]:
     """Return a feasible b with sum |b| = 2 ``mass``, and the rows that may have a coefficient, for an f near K b.
 
     The rows most in the loss start at their bounds, as many on either side as the mass has room for: a smaller or
@@ -84,7 +85,7 @@ def filled(room: Array, worth: Array, mass: float) -> Array:
     return shares
 
 
-def in_question(qp: QP, b: Array, f: Array, gap: float, size: float) -> Index:
+def in_question(qp: QP, b: Array, f: Array, gap: float, size: float) -> Rows:
     """Return the rows that are not clear of moving, in view of the duality ``gap`` of these rows.
 
     The gap over the room of the free variables says how large violations are on the whole: a few large ones, which the

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from buttress._checks import Array
+from buttress._types import Rows
 from buttress.checkpoints.journal import Memory
-from buttress.gram.rows import Index, KernelRows
+from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.active_set import padded
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.pairs import pair_updates
@@ -82,7 +83,7 @@ class BlockState:
     b: Array
     g: Array
     size: int
-    block: Index
+    block: Rows
     K: Array | None = None
     gram: Array | None = None
     pairs: int = 0
@@ -131,7 +132,7 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> BlockState:
                       memory["enough"])
 
 
-def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
+def working_set(up: Array, down: Array, size: int, last: Rows) -> Rows:
     """Return at most ``size`` sorted indices: the last block's free variables, at most half, then worst violators."""
     n = len(up)
     if size >= n:

@@ -90,16 +90,16 @@ class Ridge(Protocol):
         """Return the fits for each alpha, u fixed, seen at ``rows``."""
 
 
+@dataclass(eq=False)
 class FeatureRidge:
     """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
 
     ``missed`` (n,) is what the features leave out of k(x_i, x_i), in units of an ordinary one; None where nothing.
     """
 
-    def __init__(self, Z: Array, *, groups: NDArray[np.intp] | None = None, missed: Array | None = None):
-        self.Z = Z
-        self.groups = groups
-        self.missed = missed
+    Z: Array
+    groups: NDArray[np.intp] | None = None
+    missed: Array | None = None
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -115,7 +115,8 @@ class FeatureRidge:
         A.flat[:: len(A) + 1] += alpha
         factor = factorised(A)
         coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
-        return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, *together(self.groups, y, u))
+        variances = np.concatenate([lengths_in(factor[0], self.Z[part]) for part in slices(*self.Z.shape)])
+        return fit_of(coef, self.Z @ coef, y, variances, u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
         """Return the fits (seen at ``rows``) for each alpha, u fixed, from one eigendecomposition."""
@@ -123,9 +124,6 @@ class FeatureRidge:
         b = vectors.T @ (self.Z.T @ (y.T * u).T)
         own, aimed = together(self.groups, y, u)
         return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
-
-    def _variances(self, factor: Array) -> Array:
-        return np.concatenate([lengths_in(factor, self.Z[part]) for part in slices(*self.Z.shape)])
 
 
 def feature_path(
@@ -143,17 +141,17 @@ def feature_path(
     return out
 
 
+@dataclass(eq=False)
 class GramRidge:
     """f(x) = sum_i coef_i k(x_i, x): K (n, n) is the Gram matrix of the training rows.
 
     A row of weight below 1e-6 has the weight 1e-6 and the target 0: an outlier at 1e9 must not move the fit.
     """
 
-    missed = None
+    K: Array
+    groups: NDArray[np.intp] | None = None
 
-    def __init__(self, K: Array, groups: NDArray[np.intp] | None = None):
-        self.K = K
-        self.groups = groups
+    missed = None
 
     def __len__(self) -> int:
         return len(self.K)

@@ -16,7 +16,7 @@ from .below import Round, cubes, exponential, powers, radial, radial_parabolas
 from .quadratic import Quadratic, RowMoves, summed
 
 LARGEST, SMALLEST = 30, -34  # powers of two of the radii that are tried
-Bound = Callable[[Array, RowMoves], Quadratic]
+QuadraticBound = Callable[[Array, RowMoves], Quadratic]
 NORMS = ("l2", "linf")
 
 
@@ -50,7 +50,7 @@ class LeadAtRow:
         (first, weight), *others = self.parts
         alone = weight == 1 and not others and not self.tilt.any()
         self.round = Round(first["gamma"], x, Z, c, b, norm2) if alone and first["class"] == "RBF" else None
-        self.bounds: list[Bound] = [self.sum_of(radial, powers)]
+        self.bounds: list[QuadraticBound] = [self.sum_of(radial, powers)]
         if self.round:
             self.bounds = [self.round.lines, self.round.taylor, self.round.parabolas]
         elif any(one["class"] in SHAPES for one, _ in self.parts):
@@ -58,7 +58,7 @@ class LeadAtRow:
         if all(one.get("degree") == 3 for one, _ in self.parts):
             self.bounds.append(self.sum_of(radial, cubes))
 
-    def sum_of(self, below: Callable[..., Quadratic], of_products: Callable[..., Quadratic]) -> Bound:
+    def sum_of(self, below: Callable[..., Quadratic], of_products: Callable[..., Quadratic]) -> QuadraticBound:
         """Return what adds up functions below each kernel."""
 
         def bound(move: Array, moves: RowMoves) -> Quadratic:
@@ -85,7 +85,7 @@ class LeadAtRow:
                 room = room * exponential(Real(self.round.gamma) * moves.square)
             return any(self.above(float(room.high), bound, moves) for bound in self.bounds)
 
-    def above(self, room: float, bound: Bound, moves: RowMoves) -> bool:
+    def above(self, room: float, bound: QuadraticBound, moves: RowMoves) -> bool:
         """Say whether a function below, for one of some guesses of the worst move, is proven to be above ``room``."""
         move = np.zeros(len(self.x))
         for _ in range(4):  # choices of where functions touch
