@@ -18,8 +18,8 @@ from sklearn.neighbors import NearestNeighbors
 from buttress._suggest import near
 from buttress._types import Labels, Rows
 from buttress.audit.reading.cautions import SPLIT
-from buttress.audit.reading.entries import NOTATIONS, as_array, check_there, is_missing, spelled
-from buttress.audit.reading.table import DataTable, categories_of, read_as_before
+from buttress.audit.reading.entries import NOTATIONS, as_array, categories_of, check_there, is_missing, spelled
+from buttress.audit.reading.table import DataTable, read_as_before
 from buttress.certainty.conformal import p_values, rejected
 from buttress.files.container import Json
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from buttress._types import Labels, NamedColumns, is_frame
 from buttress.audit.reading.cautions import quartiles_of
-from buttress.audit.reading.entries import as_array, is_missing
-from buttress.audit.reading.table import MISSING, DataTable, taken
+from buttress.audit.reading.entries import MISSING, as_array, is_missing
+from buttress.audit.reading.table import DataTable, taken
 
 UNSEEN = -1.0  # the code of an empty cell in a column of categories without any
 SpaceRows = NDArray[np.float64]  # (n, 1 + d): the place in the table, then the features

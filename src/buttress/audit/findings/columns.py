@@ -11,8 +11,7 @@ from buttress._suggest import column_called, listed
 from buttress.audit.findings.finding import Evidence, Finding, Made, Severity
 from buttress.audit.findings.leaks import association
 from buttress.audit.reading.cautions import LOOKED_AT, NORMAL_QUARTILES, counts, quartiles_of
-from buttress.audit.reading.entries import factorised
-from buttress.audit.reading.table import MISSING
+from buttress.audit.reading.entries import MISSING, factorised
 
 DIFFERING = 0.01  # share of entries that differ in a column that is nearly constant
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test

@@ -19,8 +19,7 @@ from buttress.audit.measuring.cells import has_scores
 from buttress.audit.measuring.threatened import AttackOutcome, Units, behind, under_threat, units_of
 from buttress.audit.models.answering import columns_for
 from buttress.audit.models.table_model import TableModel, codes_of
-from buttress.audit.reading.entries import as_array
-from buttress.audit.reading.table import MISSING, numbers_of
+from buttress.audit.reading.entries import MISSING, as_array, numbers_of
 from buttress.scores import check_one_label
 from buttress.threats import Budget, ThreatModel
 

@@ -11,8 +11,8 @@ from sklearn.pipeline import Pipeline
 from buttress._state import Attribute, State
 from buttress._suggest import agreeing, column_called, counted
 from buttress._types import Frame, Labels
-from buttress.audit.reading.entries import Notation, as_array, check_there, is_missing, spelled, texts_of
-from buttress.audit.reading.table import categories_of, columns_of, read_as_before, taken
+from buttress.audit.reading.entries import Notation, as_array, categories_of, check_there, is_missing, spelled, texts_of
+from buttress.audit.reading.table import columns_of, read_as_before, taken
 from buttress.files.container import Json
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from buttress._types import Labels
 
 EXACT = 2**53  # whole numbers up to here are float64 numbers
 WHOLE = re.compile(r"[-+]?[0-9]{1,1000}")
+MISSING = "(missing)"
 MISSING_TYPES = ("<NA>", "NaT")  # how missing values of pandas print
 
 
@@ -104,6 +105,21 @@ def is_missing(value: object) -> bool:
         return value in MISSING_TYPES
     nan = isinstance(value, (float, np.floating)) and math.isnan(value)
     return value is None or nan or str(value) in MISSING_TYPES
+
+
+def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return the values as float64 with NaN where missing, or None when they are not numbers."""
+    if values.dtype.kind in "iufb":
+        return values.astype(np.float64)
+    if values.dtype.kind == "O" and all(is_missing(v) or isinstance(v, (int, float, np.number)) for v in values):
+        return np.array([np.nan if is_missing(v) else float(v) for v in values])
+    return None
+
+
+def categories_of(column: object) -> NDArray[Any]:
+    """Return a column of categories as texts, ``MISSING`` where there is none."""
+    texts = texts_of(as_array(column))
+    return texts.spread(np.array(texts.distinct, dtype=object), MISSING)
 
 
 def spelled(value: object) -> str:

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
 from buttress._types import Mask, Rows
-from buttress.audit.reading.entries import as_array, check_there, factorised, texts_of
-from buttress.audit.reading.table import DataTable, given_column, make_table, numbers_of, read_as_before
+from buttress.audit.reading.entries import as_array, check_there, factorised, numbers_of, texts_of
+from buttress.audit.reading.table import DataTable, given_column, make_table, read_as_before
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows

@@ -17,6 +17,7 @@ from buttress._suggest import LARGEST, column_called, counted, listed, near
 from buttress._types import Frame, Labels, NamedColumns, is_frame
 from buttress.audit.reading.entries import (
     EXACT,
+    MISSING,
     MISSING_WORDS,
     NEARLY_ALL,
     NOTATIONS,
@@ -27,14 +28,13 @@ from buttress.audit.reading.entries import (
     are_dates,
     as_array,
     factorised,
-    is_missing,
+    numbers_of,
     python_times,
     read_numbers,
     texts_of,
 )
 from buttress.threats.declared import is_key
 
-MISSING = "(missing)"
 TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
 MAX_CLASSES = 10  # whole-number targets with at most this many values are classes
 
@@ -333,15 +333,6 @@ def _read_note(name: str, reading: Reading, rows: NDArray[Any]) -> str:
             f"{words}.")
 
 
-def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Return the values as float64 with NaN where missing, or None when they are not numbers."""
-    if values.dtype.kind in "iufb":
-        return values.astype(np.float64)
-    if values.dtype.kind == "O" and all(is_missing(v) or isinstance(v, (int, float, np.number)) for v in values):
-        return np.array([np.nan if is_missing(v) else float(v) for v in values])
-    return None
-
-
 def read_as_before(name: str, column: object, notation: Notation | None) -> NDArray[np.float64]:
     """Return a column of other rows than the table's as numbers, NaN where missing or no number.
 
@@ -372,12 +363,6 @@ def targets_as_before(name: str, column: object, notation: Notation | None) -> N
         raise ValueError(f"The target {name!r} holds {as_array(column)[gaps[0]]!r} in row {gaps[0]}, which is no "
                          "finite number. Leave such rows out.")
     return numbers
-
-
-def categories_of(column: object) -> NDArray[Any]:
-    """Return a column of categories as texts, ``MISSING`` where there is none."""
-    texts = texts_of(as_array(column))
-    return texts.spread(np.array(texts.distinct, dtype=object), MISSING)
 
 
 def refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
