@@ -129,7 +129,7 @@ def attacked(model, X, y, eps, bounds):
     """Accuracy under attack, by which candidates are chosen."""
     options = {"eps": eps, "bounds": bounds, "return_info": True}
     try:
-        info = attacks.exact(model, X, y, max_time=TREE_SECONDS, **options)[1]
+        info = attacks.exact(model, X, y, max_row_time=TREE_SECONDS, **options)[1]
     except ValueError:  # neither linear nor trees, to which PGD is blind
         info = attacks.pgd(model, X, y, steps=20, random_state=0, **options)[1]
     return 1 - info.success.mean()
@@ -140,7 +140,7 @@ def judged(model, X, y, eps, bounds):
     right = model.predict(X) == y
     options = {"eps": eps, "bounds": bounds, "return_info": True}
     try:
-        info = attacks.exact(model, X, y, max_time=TREE_SECONDS, **options)[1]
+        info = attacks.exact(model, X, y, max_row_time=TREE_SECONDS, **options)[1]
         proven = info.proven & ~info.success
     except ValueError:  # neither linear nor trees
         info = attacks.worst_case(model, X, y, random_state=0, **options)[1]

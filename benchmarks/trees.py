@@ -49,7 +49,7 @@ def attacked(model, X, y, eps, most, work):
     """Return milliseconds a row, which rows are broken, and which are proven."""
     program.PARTS = max(1, most)
     start = time.process_time()
-    info = attacks.exact(model, X, y, eps=eps, max_time=1e9, max_work=work, return_info=True)[1]
+    info = attacks.exact(model, X, y, eps=eps, max_row_time=1e9, max_work=work, return_info=True)[1]
     seconds = time.process_time() - start
     return 1e3 * seconds / len(X), info.success, info.proven & ~info.success
 

@@ -223,8 +223,8 @@ def test_without_time_nothing_is_claimed():
     X, y = breast_cancer()
     model = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(X[:300], y[:300])
     rows, labels = X[300:304], y[300:304]
-    short = attacks.exact(model, rows, labels, eps=0.5, max_time=1e-3, return_info=True)[1]
-    long = attacks.exact(model, rows, labels, eps=0.5, max_time=20, return_info=True)[1]
+    short = attacks.exact(model, rows, labels, eps=0.5, max_row_time=1e-3, return_info=True)[1]
+    long = attacks.exact(model, rows, labels, eps=0.5, max_row_time=20, return_info=True)[1]
     assert (long.proven | ~short.proven).all()
     assert (short.bound <= long.bound + 1e-6).all()
 
@@ -267,7 +267,7 @@ def test_a_box_is_kept_and_used_to_its_end():
         (GaussianNB(), {}, "No exact attack is known for GaussianNB"),
         (DecisionTreeClassifier(), {"norm": "l2"}, "linf' only"),
         (DecisionTreeClassifier(), {"eps": -1}, "eps must be in"),
-        (DecisionTreeClassifier(), {"max_time": 0}, "max_time must be in"),
+        (DecisionTreeClassifier(), {"max_row_time": 0}, "max_row_time must be in"),
         (HistGradientBoostingClassifier(categorical_features=[0], max_iter=2), {}, "categorical columns"),
     ],
     ids=lambda value: str(value)[:40],

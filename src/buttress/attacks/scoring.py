@@ -66,7 +66,7 @@ class AttackedAccuracy:
         norm = self.norm if self.threat is None else self.threat.norm
         if norm == "linf" and read_forest(model, np.asarray(X)[:1]) is not None:
             # the work ends it, after some ten seconds, and not the time; rows that it leaves open count as fallen
-            info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_time=1e9,
+            info = exact(model, X, y, eps=self.eps, bounds=self.bounds, threat=self.threat, max_row_time=1e9,
                          max_work=1e5, return_info=True)[1]
             return np.asarray(info.proven & ~info.success)
         info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, threat=self.threat, steps=self.steps,

@@ -47,7 +47,8 @@ def evidence(
     with ctrl_c():
         found = write_evidence(
             loaded, columns, y, target, output, training=fitted_to, threat=declared_in(threat), eps=eps,
-            declared={heading: text for heading, _, text in said}, key=key.read_bytes() if key else None, seed=seed)
+            declared={heading: text for heading, _, text in said}, key=key.read_bytes() if key else None,
+            random_state=seed)
     complain_of(loaded, columns)
     _show(found, output)
 

@@ -90,7 +90,7 @@ def write_evidence(
     model: object,
     columns: TableColumns,
     y: object,
-    target: str,
+    target_name: str,
     folder: str | Path,
     *,
     training: tuple[TableColumns, object] | None = None,
@@ -98,7 +98,7 @@ def write_evidence(
     eps: float | None = None,
     declared: Mapping[str, str] | None = None,
     key: bytes | None = None,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> EvidenceReport:
     """Write what is proven, measured and declared of a fitted model into a folder, for ``buttress-verify`` to recheck.
 
@@ -107,7 +107,7 @@ def write_evidence(
     model : fitted classifier or regressor
         Of ``buttress train``, of this package, of scikit-learn, or whatever has ``predict``, and ``classes_`` if it is
         a classifier.
-    columns, y, target
+    columns, y, target_name
         Labelled rows that the model has not seen: columns by name, the labels, and what these are called.
     folder : path
         Made if need be; files of earlier evidence in it are replaced.
@@ -122,7 +122,7 @@ def write_evidence(
         What a person says; what is left out is listed as left blank.
     key : bytes or None
         Signs ``evidence.json``, and by the digests in it all files.
-    seed : int
+    random_state : int
         Of attacks.
 
     Returns
@@ -156,15 +156,15 @@ def write_evidence(
     classifies = model.task == "classification" if isinstance(model, TableModel) else hasattr(model, "classes_")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
-        found = _of_classifier(model, columns, y, target, training, threat, share, seed) if classifies else (
-            _of_regressor(model, columns, y, target, training, seed))
+        found = (_of_classifier(model, columns, y, target_name, training, threat, share, random_state) if classifies
+                 else _of_regressor(model, columns, y, target_name, training, random_state))
     content = _model_file(model)
     files = found.files | content
     for proof in found.proofs.values():
         files |= proof.files
     proven = [statement for proof in found.proofs.values() for statement in proof.statements]
     called = model.estimator if isinstance(model, TableModel) else type(model).__name__
-    about = {"model": called, "target": target, "threat": found.threat, "units": found.units, "seed": seed,
+    about = {"model": called, "target": target_name, "threat": found.threat, "units": found.units, "seed": random_state,
              "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
              "model_file": "kept" if content else "none: this kind of model cannot be kept as a file",
              "left_blank": [heading for heading in HEADINGS if heading not in (declared or {})]}

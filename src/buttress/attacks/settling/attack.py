@@ -134,7 +134,7 @@ def exact(
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     threat: ThreatModel | None = None,
-    max_time: float = 10.0,
+    max_row_time: float = 10.0,
     max_work: float | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -148,7 +148,7 @@ def exact(
         its sign; or a linear model of scikit-learn or of this package. Each may be in a pipeline after scalers.
     X, y, eps, norm, bounds, threat, return_info
         As in :func:`pgd`; trees take ``norm="linf"`` only. Swaps and moves of a threat are searched together.
-    max_time : float
+    max_row_time : float
         Most seconds for each row, for the mixed-integer programs of trees.
     max_work : float or None
         For trees, a limit of work that is the same on any machine: leaves that a box reaches times nodes of branch and
@@ -177,7 +177,7 @@ def exact(
     (array([False, False, False, False, False]), array([ True,  True,  True,  True,  True]))
     """
     worst, ball, moves = posed(model, X, y, eps, norm, bounds, threat)
-    max_time = check_number("max_time", max_time, 0)
+    limits = ProgramLimits(check_number("max_row_time", max_row_time, 0), np.inf if max_work is None else max_work)
     problem, rows = worst.problem, np.arange(len(worst.X))
     worst.meet(rows, problem.X.copy())
     worst.sloped[:] = True  # it follows no slopes
@@ -187,7 +187,7 @@ def exact(
     elif moves.norm == "l2":
         raise ValueError("Trees are attacked exactly for norm='linf' only. Got 'l2'. Use worst_case.")
     else:
-        bound = least_of_trees(worst, forest, moves, ProgramLimits(max_time, np.inf if max_work is None else max_work))
+        bound = least_of_trees(worst, forest, moves, limits)
     found, info = worst.report(ball)
     proven = info.success | (bound > 0)
     settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)

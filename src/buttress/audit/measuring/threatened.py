@@ -133,7 +133,7 @@ def under_threat(
     stands, proven, how = right.copy(), np.zeros(len(X), dtype=bool), "the exact attack"
     known: Mask | None = proven
     try:
-        info = exact(model, X, y, threat=threat, max_time=SOLVER_SECONDS, max_work=work, return_info=True)[1]
+        info = exact(model, X, y, threat=threat, max_row_time=SOLVER_SECONDS, max_work=work, return_info=True)[1]
         proven[:] = info.proven & ~info.success
         stands &= ~info.success
     except ValueError:  # no trees and not linear

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from buttress._suggest import column_called, counted
 from buttress._types import Mask, Rows
 from buttress.audit.reading.entries import as_array, check_there, factorised, numbers_of, texts_of
-from buttress.audit.reading.table import DataTable, given_column, make_table, read_as_before
+from buttress.audit.reading.table import DataTable, check_named, given_column, make_table, read_as_before
 
 HELD_OUT = 0.3  # of the rows
 FEWEST_TRAINED = 20  # rows
@@ -96,6 +96,8 @@ def table_to_test(
     labels: NDArray[Any] | None = None, drop: Sequence[str] = (),
 ) -> DataTable:
     """Return what :func:`make_table` does, with rows ``more`` to test on below; they may lack columns to ``drop``."""
+    for column in drop:
+        check_named(column, columns, "drop")
     if more is None:
         return make_table(columns, target, name, task, labels, drop)
     needed = (*(column for column in columns if column not in drop), name)

@@ -151,8 +151,6 @@ def make_table(
 
     ``labels`` are what rows are called, their numbers by default. Columns to ``drop`` are no features.
     """
-    for name in drop:
-        check_named(name, columns, "drop")
     refuse_unread("y", target)
     y = as_array(target)
     if y.ndim != 1:
@@ -369,8 +367,7 @@ def refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> Non
     bad = np.flatnonzero(np.abs(numbers) > np.float64(LARGEST))  # of float32 it would be inf
     if bad.size:
         raise ValueError(f"{column_called(name)} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} "
-                         f"({counted(bad.size, 'such row')}). "
-                         "Replace infinite and huge entries or drop those rows.")
+                         f"({counted(bad.size, 'such row')}). Replace infinite and huge entries or drop those rows.")
 
 
 def settle_task(y: NDArray[Any], name: str, task: str) -> str:

@@ -65,8 +65,7 @@ from buttress.solvers.run import run
 
 Gram = Callable[[Array], Array]  # multiplication by a kernel matrix
 Model = TypeVar("Model")
-renamed = advises(rule="Give variance_ratio=4.0 for the random rule.",
-                  share="It is drop_share.", tolerance="It is variance_ratio.",
+renamed = advises(rule="Give variance_ratio=4.0.", share="It is drop_share.", tolerance="It is variance_ratio.",
                   **dict.fromkeys(("gamma", "degree", "coef0"), "Give a kernel that has it, such as kernels.RBF(0.1)."))
 
 
