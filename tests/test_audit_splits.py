@@ -128,11 +128,12 @@ def test_models_are_tested_on_the_rows_given_to_test_them():
 
 def test_a_column_to_drop_is_no_feature_and_in_the_keys_of_rows():
     frame, y = patients()
-    frame["b"] = 1e300  # refused as a feature
-    test = frame[200:].drop(columns="b"), y[200:]
-    result = buttress.audit(None, frame[:200], y[:200], drop=["day", "b"], test=test, effort="quick", target_name="y")
+    frame["b"], frame["t"] = 1e300, pd.date_range("2020-01-01", periods=len(frame))  # refused as features
+    test = frame[200:].drop(columns=["b", "t"]), y[200:]
+    result = buttress.audit(None, frame[:200], y[:200], drop=["day", "b", "t"], test=test, effort="quick",
+                            target_name="y")
     assert (result.data["numeric"], result.data["categorical"]) == (["a", "c"], ["patient"])
-    assert result.settings["drop"] == ["day", "b"]
+    assert result.settings["drop"] == ["day", "b", "t"]
     assert result.sheet.keys[:200] == row_keys({"y": y[:200], **columns_of(frame[:200])})
 
 

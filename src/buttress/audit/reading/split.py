@@ -122,7 +122,10 @@ def _joined(first: Any, second: Any) -> Any:
     library = type(first).__module__.partition(".")[0]
     if library in ("polars", "pandas") and type(first) is type(second) and first.dtype == second.dtype:
         return import_module(library).concat([first, second])
-    return np.concatenate([as_array(first), as_array(second)])
+    above, below = as_array(first), as_array(second)
+    if above.dtype.kind in "mM" and all(entry is None for entry in below):
+        below = below.astype(above.dtype)  # times with a gap stay times
+    return np.concatenate([above, below])
 
 
 def set_apart(table: DataTable, by_groups: str | None, by_time: str | None) -> None:
