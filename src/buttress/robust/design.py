@@ -19,7 +19,7 @@ from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.features.stored import BatchedRows, FeaturesOfRows, landmark_features
 from buttress.gram.entries import threads_of
-from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed, warn_of_scale
+from buttress.kernels import Kernel, MultiscaleRBF, centers, is_precomputed
 from buttress.kernels.choose import check_positive, held_square
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.landmarks import LandmarkRidge
@@ -87,10 +87,6 @@ class Setting:
         if _count(self.X, centers(self.kernel, self.X), self.n_landmarks) == n:
             return threads_for(n**3)
         return threads_of(self.kernel, self.X)
-
-    def warn_of_scale(self, design: Design) -> None:
-        """Warn where the kernel is next to 0, or the same, between most rows."""
-        warn_of_scale(self.kernel, self.X, design.points)
 
 
 def affordable(n: int, seconds: float) -> int | str:

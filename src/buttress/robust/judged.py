@@ -68,29 +68,24 @@ def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool
     return (smallest(-outlier_proba, round(share * len(outlier_proba))) == 0) | (outlier_proba == 0)
 
 
-def counted(
-    outlier_proba: Array, share: float | None, shares: Array | None, *, none_too: bool
-) -> tuple[NDArray[np.bool_], float, Array]:
+def counted(outlier_proba: Array, shares: Array, *, none_too: bool) -> tuple[NDArray[np.bool_], float, Array]:
     """Return the rows taken as good, the share of corrupt ones and its interval.
 
-    ``shares`` (2,) bound the share, None where a ``share`` is given; ``none_too`` says that none may be corrupt.
+    ``shares`` (2,) bound the share; ``none_too`` says that none may be corrupt.
     """
-    mask = chosen_inliers(outlier_proba, share)
-    estimate = float(outlier_proba.mean()) if share is None else share
-    return mask, estimate, np.full(2, estimate) if shares is None else around(estimate, shares, none_too=none_too)
+    share = float(outlier_proba.mean())
+    return chosen_inliers(outlier_proba, None), share, around(share, shares, none_too=none_too)
 
 
 def keep_share(
     model: Any, wrong: Array, share: float | None, shares: Callable[[], Array], *, none_too: bool
 ) -> NDArray[np.bool_]:
     """Set the share of corrupt rows and its interval, made once it is asked for, and return the rows taken as good."""
-
-    def interval() -> Array:
-        return counted(wrong, share, shares() if share is None else None, none_too=none_too)[2]
-
-    mask, model.contamination_, _ = counted(wrong, share, None, none_too=none_too)
-    model.contamination_interval_ = interval
-    return mask
+    estimate = float(wrong.mean()) if share is None else share
+    model.contamination_ = estimate
+    model.contamination_interval_ = lambda: (
+        around(estimate, shares(), none_too=none_too) if share is None else np.full(2, estimate))
+    return chosen_inliers(wrong, share)
 
 
 def keep_rows(

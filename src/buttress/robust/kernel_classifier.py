@@ -17,7 +17,7 @@ from buttress._weights import class_totals
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import Kernel, is_precomputed
+from buttress.kernels import Kernel, is_precomputed, warn_of_scale
 from buttress.robust.design import Design, given
 from buttress.robust.judged import chosen_inliers, keep_share
 from buttress.robust.kernel_machine import RobustKernelMachine
@@ -117,7 +117,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
             design = setting.design()
             isolated = design.isolated & (not is_precomputed(self.kernel))
             if isolated.all():  # then none is an exception
-                setting.warn_of_scale(design)
+                warn_of_scale(setting.kernel, X, design.points)
                 isolated[:] = False
             warn_of_isolated(self.classes_, y, isolated)
             rows = np.flatnonzero(~isolated)

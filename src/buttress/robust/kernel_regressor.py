@@ -16,7 +16,7 @@ from buttress._rows import drawn_rows
 from buttress._state import Attribute, Later, State
 from buttress._types import Attributes, Labels
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.kernels import Kernel, KernelLike, Radial, as_kernel
+from buttress.kernels import Kernel, KernelLike, Radial, as_kernel, warn_of_scale
 from buttress.robust.design import Design, Regime, Setting, given, several_widths
 from buttress.robust.judged import (
     RobustFit,
@@ -147,7 +147,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
 
         with setting.threads():
             design = setting.design()
-            setting.warn_of_scale(design)
+            warn_of_scale(setting.kernel, X, design.points)
             hear(design)
             limits = LawLimits(least_residual_scale(scaled), share)
             task = RegressionTask(design, scaled, limits, given(self.alpha), self.max_iter, self.n_starts, setting.rng,

@@ -151,7 +151,7 @@ def _judged(chances: Array, codes: Rows, names: Labels) -> LabelsJudged:
     true = (1 - part) * flips.true_chances(codes) + part * directed.true_chances(scores, codes)
     wrong = np.clip(1 - true[np.arange(len(codes)), codes], 0, 1)
     rates = (1 - part) * one_rate(len(names), float(flips.wrong.mean())) + part * directed.rates
-    said = counted(wrong, None, label_shares(scores, codes, directed), none_too=False)
+    said = counted(wrong, label_shares(scores, codes, directed), none_too=False)
     return LabelsJudged(wrong, *said, names, true, rates)
 
 
@@ -223,6 +223,6 @@ def residual_law(predictions: VectorLike, y: VectorLike) -> TargetsJudged:
     known = explain(seen, limits)
     law = known.law
     wrong = 1 - known.responsibility
-    mask, share, interval = counted(wrong, None, residual_shares(law, seen, limits), none_too=law.share == 0)
+    mask, share, interval = counted(wrong, residual_shares(law, seen, limits), none_too=law.share == 0)
     warn_of_misleading(given, given - predicted, ~mask, together=False)
     return TargetsJudged(wrong, mask, share, interval, law.sigma(seen), law.scale * unit)
