@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as SKLearnSVC
 
-from buttress import SVC, attacks
+from buttress import SVC, BlindAttackWarning, attacks
 from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import starts_at_others
 from buttress.attacks.problem import pose
@@ -110,7 +110,10 @@ def test_neighbours_with_gaps_are_attacked_by_numbers():
     X, y = moons(60)
     gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     model = KNeighborsClassifier(3, metric="nan_euclidean").fit(gaps, y)
-    assert np.isfinite(attacks.pgd(model, X, y, eps=0.3)).all()
+    with pytest.warns(BlindAttackWarning):
+        moved, info = attacks.pgd(model, X, y, eps=0.3, return_info=True)
+    assert np.abs(moved - X).max() <= 0.3 * (1 + 1e-12)
+    np.testing.assert_array_equal(info.success, model.predict(moved) != y)
 
 
 def test_a_narrow_kernel_falls_to_the_second_start():
