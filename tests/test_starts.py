@@ -1,5 +1,7 @@
 """Starts at rows of another class, and walks to rivals, against what gradients alone find and against dense grids."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -10,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as SKLearnSVC
 
-from buttress import SVC, BlindAttackWarning, attacks
+from buttress import SVC, attacks
 from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import starts_at_others
 from buttress.attacks.problem import pose
@@ -106,14 +108,17 @@ def test_votes_that_never_change_are_said_to_be_flat():
         attacks.pgd(KNeighborsClassifier(60).fit(X, y), X, y, eps=0.3)
 
 
-def test_neighbours_with_gaps_are_attacked_by_numbers():
+@pytest.mark.filterwarnings("ignore::buttress.BlindAttackWarning")
+@pytest.mark.parametrize("attack", [partial(attacks.pgd, steps=5, restarts=2), partial(attacks.worst_case, steps=5, restarts=1)])
+def test_neighbours_with_gaps_are_attacked_by_numbers(attack):
+    """A neighbour with a gap is no place to start at."""
     X, y = moons(60)
     gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     model = KNeighborsClassifier(3, metric="nan_euclidean").fit(gaps, y)
-    with pytest.warns(BlindAttackWarning):
-        moved, info = attacks.pgd(model, X, y, eps=0.3, return_info=True)
-    assert np.abs(moved - X).max() <= 0.3 * (1 + 1e-12)
+    moved, info = attack(model, X, y, eps=0.5, random_state=0, return_info=True)
+    assert 0 < np.abs(moved - X).max() <= 0.5 * (1 + 1e-12)
     np.testing.assert_array_equal(info.success, model.predict(moved) != y)
+    assert info.success.sum() > (model.predict(X) != y).sum()
 
 
 def test_a_narrow_kernel_falls_to_the_second_start():
