@@ -4,6 +4,7 @@ import itertools
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import cvxpy as cp
 import numpy as np
@@ -25,8 +26,8 @@ from buttress.solvers.qp.interior_point import interior_point
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, bias, classifier_qp, feasible, regressor_qp, violation
 from buttress.solvers.qp.smo import block_smo, working_set
-from buttress.solvers.qp.solve import Limits, guard, on_bounds, solve
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.qp.solve import Limits, follow, guard, on_bounds, solve
+from buttress.solvers.run import Outcome, Step, run
 
 from problems import KERNELS, large, of_columns, points
 
@@ -168,6 +169,17 @@ def test_without_time_left_no_newton_step_begins(monkeypatch):
     assert steps == []
     on_bounds(qp, padded_gram(qp.rows), point.b, 1e-3)
     assert steps
+
+
+@pytest.mark.parametrize(("allowed", "patience", "status"), [
+    (3, 5, "max_iter"), (4, 4, "max_iter"), (5, 3, "stalled"), (np.inf, 3, "stalled")])
+def test_a_phase_ends_at_the_limit_of_the_user_or_is_stalled(allowed, patience, status):
+    steps = (Step(None, violation=1.0, objective=0.0) for _ in count())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        outcome = follow(steps, Limits(), 1e-3, None, allowed, patience, warn=True)
+    assert (outcome.status, outcome.n_iter) == (status, min(allowed, patience))
+    assert len(told) == (status == "max_iter")  # of a limit that is ours nothing is said
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.2), (0.2, 0.9)])
