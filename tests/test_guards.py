@@ -14,7 +14,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
-from buttress._checks import TINY
 from buttress._rows import SAMPLES
 from buttress.kernels import MultiscaleRBF, kernel
 from buttress.robust import label_fit
@@ -362,15 +361,6 @@ def test_on_landmarks_wrong_labels_are_named_but_average_out():
     assert model.score(X, y) > 0.98
     assert np.mean(model.inlier_mask_ == (dirty == y)) > 0.97
     assert model.contamination_ == pytest.approx(0.25, abs=0.02)
-
-
-def test_the_likelihood_of_labels_of_which_none_is_wrong():
-    rng = np.random.default_rng(0)
-    scores, codes = rng.normal(size=(50, 3)), rng.integers(3, size=50)
-    found = label_likelihoods(scores, codes, np.array([0.0]))[:, 0]
-    for T, mean in zip(LABELS.temperatures, found, strict=True):
-        expected = np.log(softmax(T * scores, axis=1)[np.arange(50), codes] + TINY).mean()
-        assert mean == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_classifier_told_that_no_label_is_wrong_names_none():
