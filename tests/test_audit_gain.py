@@ -16,6 +16,8 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from test_audit import only
 
 import buttress
@@ -58,19 +60,26 @@ def test_the_gain_is_on_rows_that_no_correction_touches(result, flipped):
     assert 'id="gain"' in html(result)
 
 
-def test_corrections_help_a_model_that_follows_every_label(flipped):
-    """The nearest row's label is what a model of one neighbour says: with wrong labels corrected it is right."""
+def test_the_scores_of_a_gain_are_those_of_fits_to_labels_as_given_and_corrected(flipped):
+    """All 15 wrong labels are found here, and neighbours, in the place of a machine, follow each."""
     X, y, given, _ = flipped
     table = make_table(columns_of(X), given, "y", "auto")
-    entries = {"majority class": DummyClassifier(), "mine": KNeighborsClassifier(1), "plain SVC": SVC()}
+    entries = {"majority class": DummyClassifier(), "mine": KNeighborsClassifier(1),
+               "plain SVC": KNeighborsClassifier(3)}
     split = split_table(table, entries, Options(rows=200))
     chosen = tuple(one for one in MEASUREMENTS if one.name in {
         "scores on the rows as they are", "wrong targets", "what the advice gains"})
     found = measure(chosen, split, lambda *_: None, lambda line: None)
-    truly = y[split.test.places][~np.isin(split.test.places, found.judged[found.verdicts.wrong])]
-    assert found.gain is not None
-    assert found.gain.rows == len(truly)
-    assert found.gain.both.value >= found.gain.model.value
+    np.testing.assert_array_equal(np.sort(found.judged[found.verdicts.wrong]), np.flatnonzero(given != y))
+    train, test = split.train.places, split.test.places
+    kept = test[given[test] == y[test]]
+    assert (found.gain.before, found.gain.after, found.gain.rows) == ("mine", "plain SVC", len(kept))
+    assert found.gain.corrected == (given[train] != y[train]).sum()
+    mine, ours = KNeighborsClassifier(1), make_pipeline(StandardScaler(), KNeighborsClassifier(3))
+    for cell, model, labels in ((found.gain.today, mine, given), (found.gain.model, ours, given),
+                                (found.gain.both, ours, y)):
+        assert cell.value == model.fit(X[train], labels[train]).score(X[kept], y[kept])
+    assert found.gain.today.value < found.gain.model.value < found.gain.both.value
 
 
 @pytest.mark.parametrize(("metric", "score", "sign"), [

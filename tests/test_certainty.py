@@ -473,7 +473,7 @@ def test_no_weight_makes_a_probability_of_0_or_1(model, n_classes, tmp_path):
 def test_grid_search_by_log_loss():
     X, y = problem()
     search = GridSearchCV(SVC(), {"C": [0.1, 10.0]}, scoring="neg_log_loss", cv=3).fit(X, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert (search.cv_results_["mean_test_score"] > -np.log(2)).all()  # by chance
 
 
 def test_prediction_sets_cover():

@@ -1,6 +1,7 @@
 """Large programs solved by parts and chunks of their rows, against all of the kernel matrix in float64."""
 
 from functools import cache
+from statistics import median
 from unittest.mock import patch
 
 import numpy as np
@@ -224,8 +225,11 @@ def test_ctrl_c_leaves_the_model_of_the_last_step(by_chunks):
         model = SVC(C=3.0, gamma=0.2, cache_size=MEMORY).fit(X, y)
     assert len(steps) == 12
     assert not model.converged_
-    assert 0 < model.dual_gap_ < np.inf
-    assert len(model.support_) > 0
+    b = np.zeros(ROWS)
+    b[model.support_] = model.dual_coef_[0]
+    primal, dual = proven(b, everything() @ b, y, np.minimum(0, 3 * y), np.maximum(0, 3 * y), 0.0 * y)
+    assert model.dual_objective_ == pytest.approx(dual, rel=1e-4)
+    assert model.primal_objective_ == pytest.approx(primal, rel=1e-4)
 
 
 def test_a_fit_that_is_cut_short_says_a_gap_that_holds(by_chunks):
@@ -302,7 +306,8 @@ def test_a_level_has_bounds_of_the_same_total():
     level = level_of(qp, part_of(ROWS, 500))
     assert (level.hi - level.lo).sum() == pytest.approx((qp.hi - qp.lo).sum())
     assert unit(level) == 1
-    assert unit(program(regression=True)[0]) == pytest.approx(2, abs=0.5)
+    qp, _ = program(regression=True)
+    assert unit(qp) == pytest.approx(sum(abs(p - median(qp.p)) for p in qp.p) / ROWS)
 
 
 def test_those_of_most_worth_are_filled_first():

@@ -1,10 +1,13 @@
 """Labels wrong in one direction only: found, named and undone by the classifier; other data are fitted as before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
 from buttress import InterruptedWarning, RobustKernelClassifier, load, save
+from buttress.solvers.contamination.tuning import CONFUSION
 
 
 def blobs(share, seed=0, C=2):
@@ -21,11 +24,11 @@ def test_one_direction_is_estimated_named_and_undone(C):
     X, given, y, X_new, y_new = blobs(0.4, C=C)
     model = RobustKernelClassifier(random_state=0).fit(X, given)
     wrong = given != y
-    assert model.confusion_[0, 1] == pytest.approx(wrong[y == 0].mean(), abs=0.1)
+    assert model.confusion_[0, 1] == pytest.approx(wrong[y == 0].mean(), abs=0.03)
     assert model.confusion_.sum(axis=1) == pytest.approx(np.ones(C))
     assert np.mean(model.inlier_mask_[~wrong]) > 0.97
     assert np.mean(~model.inlier_mask_[wrong]) > 0.85
-    assert model.contamination_ == pytest.approx(wrong.mean(), abs=0.05)
+    assert model.contamination_ == pytest.approx(wrong.mean(), abs=0.02)
     assert model.score(X_new, y_new) > 0.95
     assert not model.clean_
 
@@ -80,7 +83,10 @@ def test_ctrl_c_while_directions_are_tried_leaves_the_fit_before(monkeypatch):
     monkeypatch.setattr("buttress.robust.label_fit.likeliest_confusion", interrupted)
     with pytest.warns(InterruptedWarning, match="some directions"):
         model = RobustKernelClassifier(random_state=0).fit(X, y)
-    assert model.predict(X).shape == (120,)
+    monkeypatch.undo()
+    monkeypatch.setattr("buttress.robust.label_fit.CONFUSION", replace(CONFUSION, decisive=np.inf))
+    plain = RobustKernelClassifier(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), plain.decision_function(X))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

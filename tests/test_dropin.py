@@ -231,7 +231,7 @@ def test_a_fit_to_a_table_forgets_the_texts_before():
     X, y = moons(60)
     model = SVC(kernel=shared_letters).fit(WORDS, [0, 0, 0, 1, 1, 1, 0, 1])
     model.set_params(kernel=lambda A, B: A @ B.T).fit(X, y)
-    assert model.predict(X).shape == (60,)
+    np.testing.assert_array_equal(model.predict(X), sklearn.svm.SVC(kernel="linear").fit(X, y).predict(X))
     model.set_params(kernel=shared_letters).fit(WORDS, [0, 0, 0, 1, 1, 1, 0, 1])
     with pytest.raises(ValueError, match="must return shape"):
         model.set_params(kernel=lambda A, B: np.ones((1, 1))).fit(WORDS, [0, 0, 0, 1, 1, 1, 0, 1])

@@ -149,6 +149,8 @@ def test_codes_are_found_among_counts_and_zeros_among_large_numbers():
     ([17000.0, 17000.0, 17000.0], "100 times more"), ([600.0, 2000.0, 9000.0], ""),
     ([170e3, 162e3, 190e3, 168e3, 174e3, 171e3, 169e3, 172e3], "1000 times more"),  # of 190 there are few
     ([170e3, 600e3, 900e3, 400e3, 300e3, 171e3, 500e3, 200e3], ""),
+    # nine in ten lie between 158 and 182: half the one and twice the other end what is of the wrong sign
+    ([-82.0], "sign is wrong"), ([-75.0], ""), ([-355.0], "sign is wrong"), ([-372.0], ""),
 ])
 def test_a_cause_is_named_only_where_it_takes_all_entries_among_the_others(values, cause):
     heights = np.r_[values, np.random.default_rng(0).normal(170, 7, ROWS - len(values))]
@@ -419,6 +421,9 @@ def test_a_column_that_agrees_with_the_target_in_most_rows_gives_it_away():
     agreeing = np.where(rng.random(ROWS) < 0.03, 1 - y, y)
     for leak in (agreeing.astype(float), np.where(agreeing, "yes", "no").astype(object)):
         assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": leak}, y)] == [["leak"]]
+    missing = np.where(agreeing, min(X["b"].min(), X["c"].min()) + 1.0, np.nan)  # apart from numbers of any size
+    missing[np.flatnonzero(agreeing)[:3]] = 9.0
+    assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": missing}, y)] == [["leak"]]
     rare = (X["b"] + X["c"] + rng.normal(size=ROWS) > 1.5).astype(int)  # one in five: 3% are a sixth of its rows
     agreeing = np.where(rng.random(ROWS) < 0.03, 1 - rare, rare).astype(float)
     assert [one.evidence["columns"] for one in found_of("BUT001", X | {"leak": agreeing}, rare)] == [["leak"]]

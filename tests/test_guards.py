@@ -1,5 +1,6 @@
 """Plain or robust: relabelling, the kernel of several widths, the linear guard and its reweighting."""
 
+from dataclasses import replace
 from itertools import islice
 from unittest.mock import patch
 
@@ -13,9 +14,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
-from buttress._checks import TINY
 from buttress._rows import SAMPLES
 from buttress.kernels import MultiscaleRBF, kernel
+from buttress.robust import label_fit
 from buttress.robust.design import kernel_design
 from buttress.robust.label_fit import LabelTask, fit_labels, with_directions
 from buttress.solvers.contamination.label_law import (
@@ -26,7 +27,7 @@ from buttress.solvers.contamination.label_law import (
     label_margins,
 )
 from buttress.solvers.contamination.residual_law import LawLimits, LeftOutResiduals, explain, reweighted_steps
-from buttress.solvers.contamination.tuning import LABELS
+from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import SharedBudget
 
@@ -140,6 +141,28 @@ def test_the_fit_is_kernel_ridge_on_the_relabelled_rows():
     np.testing.assert_allclose(model.decision_function(X), K @ w, atol=1e-5)
     assert 20 <= (model.weights_ == 0).sum() <= 44
     assert np.mean(relabelled == y) > np.mean(dirty == y) + 0.1
+
+
+@pytest.mark.parametrize(("more", "taken"), [(-1e-6, False), (1e-6, True)])
+def test_directions_must_explain_the_labels_decisively_better_after_the_fit_under_them_too(monkeypatch, more, taken):
+    """One rate and one temperature are two numbers, which cost log(n)/2 each: the lead of the second law is set so."""
+    X, y = moons(160, noise=0.15)
+    dirty = np.where((y == 0) & (np.arange(160) % 5 < 2), 1, y)
+    design = kernel_design(MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 2), X, n_landmarks="auto",
+                           rng=np.random.RandomState(0))
+    task = LabelTask(design, dirty, 2, share=None, alpha=1.0, budget=SharedBudget())
+    first, plainly = fit_labels(task), label_fit.confused_fit
+
+    def barely(*arguments):
+        fit, law = plainly(*arguments)
+        cost = 2 / 2 * np.log(160)
+        return fit, replace(law, criterion=first.likelihood + (CONFUSION.decisive + more - cost) / 160)
+
+    monkeypatch.setattr(label_fit, "confused_fit", barely)
+    found = with_directions(task, first)
+    assert found.directed.rates[0, 1] == pytest.approx(np.mean(dirty[y == 0]), abs=0.1)
+    assert (found.confusion is not None) == taken
+    assert (found.last is first.last) != taken
 
 
 def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
@@ -338,15 +361,6 @@ def test_on_landmarks_wrong_labels_are_named_but_average_out():
     assert model.score(X, y) > 0.98
     assert np.mean(model.inlier_mask_ == (dirty == y)) > 0.97
     assert model.contamination_ == pytest.approx(0.25, abs=0.02)
-
-
-def test_the_likelihood_of_labels_of_which_none_is_wrong():
-    rng = np.random.default_rng(0)
-    scores, codes = rng.normal(size=(50, 3)), rng.integers(3, size=50)
-    found = label_likelihoods(scores, codes, np.array([0.0]))[:, 0]
-    for T, mean in zip(LABELS.temperatures, found, strict=True):
-        expected = np.log(softmax(T * scores, axis=1)[np.arange(50), codes] + TINY).mean()
-        assert mean == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_classifier_told_that_no_label_is_wrong_names_none():

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn.svm
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
@@ -83,12 +84,14 @@ def test_pickle_and_grid_search():
 
 def test_budgets_end_a_fit_with_a_warning_and_a_usable_model():
     X, y = noisy()
+    best = sklearn.svm.SVC(kernel="linear", tol=1e-9).fit(X, y)
+    least = 0.5 * np.sum(best.coef_**2) + np.maximum(0, 1 - signs(y) * best.decision_function(X)).sum()
     for limit in ({"max_iter": 1}, {"max_time": 1e-9}):
         with pytest.warns(NotConvergedWarning, match="stopped at max_"):
             model = LinearSVC(solver="dual", **limit).fit(X, y)
         assert not model.converged_
-        assert np.isfinite(model.dual_gap_)
-        assert model.predict(X).shape == y.shape
+        assert model.primal_objective_ == pytest.approx(objective(model, X, y), rel=1e-9)
+        assert model.primal_objective_ - model.dual_gap_ <= least <= model.primal_objective_
 
 
 def test_a_tolerance_below_rounding_ends_with_a_warning():
@@ -196,6 +199,4 @@ def test_the_first_step_suits_columns_of_any_size(n, unit):
     """Of short ones the curvature is that of the penalty up to rounding, of long ones its square overflows."""
     X = unit * np.random.default_rng(0).normal(size=(n, 3))
     model = StochasticLinearSVC(random_state=0).fit(X, X[:, 0] > 0)
-    assert np.isfinite(model.decision_function(X)).all()
-    if unit > 1:
-        assert model.score(X, X[:, 0] > 0) > 0.8
+    assert model.score(X, X[:, 0] > 0) > 0.8

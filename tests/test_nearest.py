@@ -43,6 +43,8 @@ def test_nearest_attacks_find_the_exact_distance_of_linear_models(attack, option
     assert np.median(ratio) < 1.01
     assert np.quantile(ratio, 0.9) < 1.1
     np.testing.assert_array_equal(model.predict(found) != y, True)
+    before = X + (1 - 2e-6) * (found - X)  # drawn back to a millionth of the way
+    np.testing.assert_array_equal(model.predict(before) == y, right)
 
 
 def test_a_row_fares_alone_as_it_does_among_others():

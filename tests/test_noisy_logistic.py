@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
 from buttress import InterruptedWarning, RobustKernelClassifier
@@ -70,7 +71,7 @@ def test_residuals_are_the_gradient_and_the_optimum_has_none(rates):
     assert np.abs(slope).max() < 1e-4 * np.abs(0.5 * best).max()
 
 
-@pytest.mark.parametrize("scale", [0.0, 1.0])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 3.0])
 def test_every_step_that_stays_lowers_the_objective(scale):
     """Also from a start whose curvature understates that further on, where first steps are too long."""
     fit, _ = problem()
@@ -82,8 +83,14 @@ def test_every_step_that_stays_lowers_the_objective(scale):
     assert np.all(np.diff(values) <= 8 * np.finfo(float).eps * np.abs(values[1:]))
     stayed = np.flatnonzero(np.diff(values) == 0)
     assert all(steps[k + 1].change == 1 for k in stayed[:10])  # a step taken back is no convergence
+    for k in set(stayed[stayed < 58]) - set(stayed - 1):  # then a plain step, halved or not
+        slope = 1e-3 * steps[k].state - fit._pulled(steps[k].state, one_rate(3, 0.3))[1]
+        plain = cho_solve(factor, slope)
+        length = -np.sum((steps[k + 2].state - steps[k].state) * plain) / np.sum(plain**2)
+        assert np.log2(length) == pytest.approx(round(np.log2(length)), abs=1e-6)
+    assert (len(stayed) > 0) == (scale == 3)
     best = solved(fit, 1e-3, one_rate(3, 0.3))
-    assert values[-1] < fit.objective(fit.chances(best), best, 1e-3, one_rate(3, 0.3)) + 0.02
+    assert scale == 3 or values[-1] < fit.objective(fit.chances(best), best, 1e-3, one_rate(3, 0.3)) + 0.02
 
 
 @pytest.mark.parametrize("n_classes", [3, 5, 10])

@@ -143,6 +143,8 @@ def test_columns_in_another_order_are_refused():
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"])
     y = np.where(X.a > 0, "u", "v")
     for poison, options in ((poison_labels, {"flips": 1}), (poison_rows, {"rows": 1})):
-        assert poison(SVC(), X, y, X, y, random_state=0, **options) is not None
+        named, plain = (poison(SVC(), rows, y, rows, y, random_state=0, **options) for rows in (X, X.to_numpy()))
+        np.testing.assert_array_equal(named.X, plain.X)
+        np.testing.assert_array_equal(named.y, plain.y)
         with pytest.raises(ValueError, match="in their order: a, b"):
             poison(SVC(), X, y, X[["b", "a"]], y, random_state=0, **options)

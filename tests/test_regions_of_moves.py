@@ -185,8 +185,7 @@ def test_in_a_round_ball_the_first_multiplier_is_the_best(bend, monkeypatch):
 def test_a_ball_without_radius_and_a_function_without_slope_have_a_bound():
     region = Region(np.zeros((2, 2)), np.ones((2, 2)), np.zeros((2, 2)), np.ones(2), np.array([0.0, 1.0]))
     value, moves = region.least(np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2))
-    assert np.isfinite(value).all()
-    np.testing.assert_allclose(value[1], 0.0, atol=1e-12)
+    np.testing.assert_allclose(value, 0.0, atol=1e-12)
     np.testing.assert_array_equal(moves[0], 0.0)
 
 

@@ -4,6 +4,7 @@ import itertools
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import cvxpy as cp
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
+from buttress import NotConvergedWarning
 from buttress.gram.compiled import add_rows, rbf_entries, rbf_in_place
 from buttress.gram.entries import entries, worst_error
 from buttress.gram.products import Exact, tiled_product
@@ -22,10 +24,10 @@ from buttress.solvers.qp.active_set import exact_finish, padded_gram
 from buttress.solvers.qp.certificate import best_intercept, certify
 from buttress.solvers.qp.interior_point import interior_point
 from buttress.solvers.qp.pairs import pair_updates
-from buttress.solvers.qp.program import QP, bias, classifier_qp, feasible, regressor_qp, violation
+from buttress.solvers.qp.program import QP, Point, bias, classifier_qp, feasible, regressor_qp, violation
 from buttress.solvers.qp.smo import block_smo, working_set
-from buttress.solvers.qp.solve import Limits, guard, on_bounds
-from buttress.solvers.run import run
+from buttress.solvers.qp.solve import Limits, follow, guard, on_bounds, solve
+from buttress.solvers.run import Outcome, Step, run
 
 from problems import KERNELS, large, of_columns, points
 
@@ -167,6 +169,44 @@ def test_without_time_left_no_newton_step_begins(monkeypatch):
     assert steps == []
     on_bounds(qp, padded_gram(qp.rows), point.b, 1e-3)
     assert steps
+
+
+@pytest.mark.parametrize(("allowed", "patience", "status"), [
+    (3, 5, "max_iter"), (4, 4, "max_iter"), (5, 3, "stalled"), (np.inf, 3, "stalled")])
+def test_a_phase_ends_at_the_limit_of_the_user_or_is_stalled(allowed, patience, status):
+    steps = (Step(None, violation=1.0, objective=0.0) for _ in count())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        outcome = follow(steps, Limits(), 1e-3, None, allowed, patience, warn=True)
+    assert (outcome.status, outcome.n_iter) == (status, min(allowed, patience))
+    assert len(told) == (status == "max_iter")  # of a limit that is ours nothing is said
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.2), (0.2, 0.9)])
+def test_of_phases_that_all_fail_the_point_with_the_least_gap_is_kept(monkeypatch, shares):
+    """Its gap is primal less dual, the intercept the best of the kinks of the hinge losses."""
+    qp = program(30)
+    K, C = qp.rows.gram(), 5.0
+    optimum = solve(qp, Limits(tol=1e-8)).b
+    tried = [share * optimum for share in shares]
+
+    def gap(b):
+        f = K @ b
+        loss = min(C * np.maximum(0, 1 - qp.p * (f + at)).sum() for at in qp.p - f)
+        return b @ f + loss - np.abs(b).sum()
+
+    ends = iter(zip(tried, ("stalled", "max_iter")))
+
+    def phase(*arguments):
+        b, arguments[-1].status = next(ends)
+        return Outcome(b, arguments[-1].status, 1, np.inf, np.inf), Point(b)
+
+    monkeypatch.setattr("buttress.solvers.qp.solve._phase", phase)
+    with pytest.warns(NotConvergedWarning, match="at max_iter"):
+        found = solve(qp, Limits(max_iter=9))
+    np.testing.assert_array_equal(found.b, min(tried, key=gap))
+    assert found.proof.gap == pytest.approx(min(map(gap, tried)), rel=1e-9)
+    assert not found.converged
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.2])

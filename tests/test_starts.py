@@ -106,11 +106,17 @@ def test_votes_that_never_change_are_said_to_be_flat():
         attacks.pgd(KNeighborsClassifier(60).fit(X, y), X, y, eps=0.3)
 
 
-def test_neighbours_with_gaps_are_attacked_by_numbers():
+@pytest.mark.filterwarnings("ignore::buttress.BlindAttackWarning")
+@pytest.mark.parametrize(("attack", "restarts"), [(attacks.pgd, 2), (attacks.worst_case, 1)])
+def test_neighbours_with_gaps_are_attacked_by_numbers(attack, restarts):
+    """A neighbour with a gap is no place to start at."""
     X, y = moons(60)
     gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     model = KNeighborsClassifier(3, metric="nan_euclidean").fit(gaps, y)
-    assert np.isfinite(attacks.pgd(model, X, y, eps=0.3)).all()
+    moved, info = attack(model, X, y, eps=0.5, steps=5, restarts=restarts, random_state=0, return_info=True)
+    assert 0 < np.abs(moved - X).max() <= 0.5 * (1 + 1e-12)
+    np.testing.assert_array_equal(info.success, model.predict(moved) != y)
+    assert info.success.sum() > (model.predict(X) != y).sum()
 
 
 def test_a_narrow_kernel_falls_to_the_second_start():

@@ -6,6 +6,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC as Libsvm
 
 from buttress import SVC, NotConvergedWarning
@@ -138,12 +139,19 @@ def test_a_cache_of_two_rows_gives_the_same_model():
 
 def test_limits_leave_a_usable_model_and_a_warning():
     X, y = breast_cancer()
-    with pytest.warns(NotConvergedWarning, match="max_iter"):
-        model = SVC(C=100.0, max_iter=1).fit(X, y)
-    assert not model.converged_
-    assert model.score(X, y) > 0.5
-    with pytest.warns(NotConvergedWarning, match="max_time"):
-        SVC(C=100.0, max_time=1e-9).fit(X, y)
+    theirs = Libsvm(C=100.0, tol=1e-6).fit(X, y)
+    a, sign = theirs.dual_coef_[0], np.where(y == 1, 1.0, -1.0)
+    losses = np.maximum(0, 1 - sign * theirs.decision_function(X)).sum()
+    least = 0.5 * a @ rbf_kernel(X[theirs.support_], gamma=theirs._gamma) @ a + 100 * losses
+    for name, limit in (("max_iter", 1), ("max_time", 1e-9)):
+        with pytest.warns(NotConvergedWarning, match=name):
+            model = SVC(C=100.0, **{name: limit}).fit(X, y)
+        assert not model.converged_
+        assert model.dual_objective_ <= least * (1 + 1e-6)
+        assert model.primal_objective_ >= least * (1 - 1e-6)
+        losses = np.maximum(0, 1 - sign * model.decision_function(X)).sum()
+        norm = model.dual_coef_[0] @ (model.decision_function(X)[model.support_] - model.intercept_)
+        assert model.primal_objective_ == pytest.approx(0.5 * norm + 100 * losses, rel=1e-6)
 
 
 def test_probabilities_come_from_calibration():

@@ -153,3 +153,20 @@ def test_it_is_said_and_read_from_a_file(tmp_path):
     X, y = table()
     with pytest.raises(ValueError, match="not settled exactly"):
         attacks.exact(LinearSVC().fit(X, y), X, y, threat=replace(THREAT, norm="l2"))
+
+
+def test_of_forty_numbers_the_two_that_a_sum_of_stumps_weighs_most_are_moved():
+    """Pairs are too many to try each, and slopes are flat: the second number must be looked for beside the worst."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 40))
+    y = (X @ rng.normal(size=40) > 0).astype(int)
+    model = GradientBoostingClassifier(max_depth=1, learning_rate=1.0, random_state=0).fit(X, y)
+    info = attacks.pgd(model, X, y, threat=ThreatModel(dict.fromkeys(range(40), 0.5), most_moved=2), random_state=0,
+                       return_info=True)[1]
+    sign = np.where(y == 1, 1, -1)
+    lead = sign * model.decision_function(X)
+    ends = [[sign * model.decision_function(X + move * np.eye(40)[j]) for move in (-0.5, 0.5)] for j in range(40)]
+    by_one = np.sort(lead - np.min(ends, axis=1), axis=0)[::-1]
+    falls = lead < by_one[0] + by_one[1]
+    assert (falls > (lead < by_one[0])).sum() > 20
+    np.testing.assert_array_equal(info.success, falls)

@@ -70,6 +70,9 @@ def test_one_row_is_decided():
     assert found.sign_proven == [0]
     assert found.sign_found == [1]
     assert found.sign_rows[0] == np.argmin(others)
+    apart = np.column_stack([X, np.arange(40) == 7])  # without row 7 there is no such column: it is never left out
+    found = training_conclusions(LinearRegression().fit(apart, y), apart, y)
+    assert found.sign_rows[0] == np.argmin(others)
 
 
 def test_something_is_proven_of_a_table_of_some_hundred_rows():

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -238,10 +237,8 @@ def test_a_lost_connection_is_one_named_error(postgres):
         there = in_database(join, lost, owner.execute, POSTGRES, "lost")
         oracle = SqlOracle(there)
         owner.execute("SELECT pg_terminate_backend(%s)", (lost.info.backend_pid,))
-        begin = time.monotonic()
         with pytest.raises(SourceLostError, match="PostgreSQL failed"):
             oracle(np.zeros(oracle.plan.width), hinge())
-        assert time.monotonic() - begin < 2
         assert lost.closed
 
 

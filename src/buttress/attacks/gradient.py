@@ -184,7 +184,7 @@ def _distances(X: Array, others: Array, ball: Ball) -> Array:
 
 
 def _candidates(problem: AttackProblem) -> Array:
-    """Return rows to start at, (c, d): those that the model keeps, in the units of X, and those of the batch."""
+    """Return rows to start at, (c, d): those without gaps that the model keeps, in the units of X, and of the batch."""
     target, batch = problem.target, to_numpy(problem.X).astype(np.float64)
     if isinstance(target, ExpansionTarget):
         scale, shift = (np.asarray(to_numpy(part)) for part in (target.exact.scale, target.exact.shift))
@@ -193,7 +193,7 @@ def _candidates(problem: AttackProblem) -> Array:
         own = getattr(problem.model, "_fit_X", None)  # of a neighbours model
     if not (isinstance(own, np.ndarray) and own.ndim == 2 and own.shape[1] == batch.shape[1] and len(own)):
         return batch[:MOST_ROWS]
-    return np.vstack([own[: MOST_ROWS // 2].astype(np.float64), batch[: MOST_ROWS // 2]])
+    return np.vstack([own[np.isfinite(own).all(axis=1)][: MOST_ROWS // 2], batch[: MOST_ROWS // 2]])
 
 
 def walk_to_rivals(worst: Met, rows: Rows, ball: Ball, steps: int, length: float) -> None:
