@@ -45,7 +45,8 @@ class Intervals:
     least_scale: float = tuned(0.2, "of the mean scale", "least local scale: near 0 a residual has no bound")
     ridges: tuple[float, ...] = tuned((1.0, 10.0, 100.0), "ridges of the fit", "tried for the local scale")
     landmarks: int = tuned(300, "support vectors", "that carry the local scale of a machine", THEORY)
-    judged_at: float = tuned(0.9, "coverage", "at which a local scale must narrow the intervals to be used")
+    judged_at: float = tuned(0.9, "coverage", "at which a local scale must narrow the intervals to be used",
+                             "the default coverage of `predict_interval`")
 
 
 INTERVALS = Intervals()

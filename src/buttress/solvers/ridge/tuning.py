@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from buttress._tuned import tuned
+from buttress._tuned import VARIED, tuned
 
 SCALE = "`benchmarks/robust.py scale`, made data of 100,000 and 1,000,000 rows"
 CHOSEN = "`benchmarks/robust_trial.py regression --sets choosing`, kernel=\"columns\""
@@ -23,7 +23,8 @@ class Rounding:
     """What protects solutions from rounding."""
 
     least_weight: float = tuned(1e-6, "weight", "a row of less weight counts as this in the dual solution")
-    rank: float = tuned(1e-8, "share of the largest diagonal entry", "pivots below this end the Cholesky factor")
+    rank: float = tuned(1e-8, "share of the largest diagonal entry", "pivots below this end the Cholesky factor",
+                         "the square root of float64's")
     least_free: float = tuned(1e-10, "1 - leverage", "least value: a row nothing else predicts has 0 up to rounding")
 
 
@@ -35,7 +36,8 @@ class Columns:
     linear: float = tuned(0.03, "of the narrowest gamma", "weight of the linear part at the start", CHOSEN)
     ridge: float = tuned(0.1, "of k(x, x)", "at the start, where no fit has chosen one")
     steps: int = tuned(6, "steps", "of the quasi-Newton method: more gain little", CHOSEN)
-    rows: int = tuned(1000, "rows", "that columns are learned on, drawn where more have weight: time only")
+    rows: int = tuned(1000, "rows", "that columns are learned on, drawn where more have weight",
+                      "n^3: a step inverts a matrix of these rows")
     widest: float = tuned(400.0, "times", "what a weight is at the start bounds it, above and below")
     least_weight: float = tuned(1e-3, "weight", "a row of less says nothing of columns")
 
