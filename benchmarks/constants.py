@@ -51,7 +51,7 @@ USED = {"Designs": ("kernel",), "Designs.coarse": ("many",), "Designs.searched":
         "Mixtures.reread": ("steep",), "Trimming": ("kernel",), "Trimming.good_within": ("kernel", "linear"),
         "Residuals": ("kernel",), "Residuals.least_width": ("kernel", "linear"),
         "Residuals.degrees": ("kernel", "linear"), "Residuals.cauchy_share": ("kernel", "linear"),
-        "Residuals.most_growth": ("steep",), "Residuals.far_level": ("steep",), "Guard": ("kernel", "linear"),
+        "Residuals.far_level": ("steep",), "Guard": ("kernel", "linear"),
         "Labels": ("labels",), "NoisyLabels": ("many labels",), "Directions": ("labels",), "Columns": ("columns",),
         "Columns.ridge": ("labels of a machine",),
         "Leverages": ("many", "landmarks"), "Rounding": ("kernel",), "Intervals": ("intervals",),

@@ -170,9 +170,7 @@ class NoisyLogistic:
         the time limit counts only after the first step, and Ctrl-C is passed on, as in a second fit.
         """
         n_iter = 0
-        # one with each Gram matrix: with the first alone wrong labels of one direction go unseen, as
-        # `tests/test_noisy_logistic.py` shows
-        for k in range(0 if self.stopped else 2):
+        for k in range(0 if self.stopped else 2):  # with one alone `tests/test_noisy_logistic.py` fails
             left = self.budget.left() if coef.any() else None
             if k and not grams and self.last is self.first:
                 self.last = self._gram(curvature(self.chances(coef)))
