@@ -45,7 +45,6 @@ class Intervals:
     least_scale: float = tuned(0.2, "of the mean scale", "least local scale: near 0 a residual has no bound", UNBEATEN)
     ridges: tuple[float, ...] = tuned((1.0, 10.0, 100.0), "ridges of the fit", "tried for the local scale", UNBEATEN)
     landmarks: int = tuned(300, "support vectors", "that carry the local scale of a machine", THEORY)
-    judged_at: float = tuned(0.9, "coverage", "at which a local scale must narrow intervals", "the default coverage")
 
 
 INTERVALS = Intervals()
@@ -182,10 +181,10 @@ def local_scale(
 
 
 def _width(size: Array, scale: Array, weight: Array) -> float:
-    """Return half the mean width of intervals with this scale."""
+    """Return half the mean width of intervals of coverage .9 with this scale."""
     order = np.argsort(size / scale)
     reach = np.cumsum(weight[order])
-    k = int(np.searchsorted(reach, INTERVALS.judged_at * reach[-1]))
+    k = int(np.searchsorted(reach, 0.9 * reach[-1]))  # at the default coverage
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 
