@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 THEORY = "set by theory, not by trial"
-UNBEATEN = "half and double err no less, by two standard errors, in `benchmarks/constants.py`"
+UNBEATEN = "half and double err no less, by three standard errors, in `benchmarks/constants.py`"
 
 
 def tuned(value: T, unit: str, meaning: str, origin: str) -> T:
