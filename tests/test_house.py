@@ -121,6 +121,10 @@ def test_the_house_is_no_larger_than_it_was():
     assert {what: size for what, size in sizes().items() if size > MOST[what]} == {}
 
 
+def test_every_number_has_a_reason():
+    assert [name(path) for path in SOURCES if "not recorded" in path.read_text()] == []
+
+
 def test_a_folder_is_taken_in_at_a_glance():
     folders = {path.parent for path in SOURCES} - {ROOT / "src" / "buttress"}
     counts = {name(folder): sum(file.name != "__init__.py" for file in folder.glob("*.py")) for folder in folders}

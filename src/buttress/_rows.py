@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from buttress._checks import Array
-from buttress._tuned import tuned
+from buttress._tuned import THEORY, tuned
 from buttress._types import Rows
 
 
@@ -16,7 +16,7 @@ from buttress._types import Rows
 class Samples:
     """How many rows stand for all where a law, a ridge or a width is learned from many."""
 
-    rows: int = tuned(10_000, "rows", "drawn of more: a share of one half is then known to .005")
+    rows: int = tuned(10_000, "rows", "drawn of more: a share of one half is then known to .005", THEORY)
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Copies:
     """Constants that decide when rows count as near copies of one another."""
 
     single: float = tuned(1e-9, "column widths", "distance at which one pair is enough", "the precision of float64")
-    single_chance: float = tuned(0.01, "column widths, times n^2", "the same, for many rows: a bound on chance")
+    single_chance: float = tuned(0.01, "column widths, times n^2", "the same of many rows", "chance: 1 column in 400")
     several: float = tuned(1e-6, "column widths", "distance at which several pairs are", "the precision of float32")
-    several_chance: float = tuned(1e-3, "column widths, times n", "the same, for many rows: a bound on chance")
+    several_chance: float = tuned(1e-3, "column widths, times n", "the same of many rows", "chance: 1 row in 2,000")
     relative: float = tuned(1e-6, "of the number", "distance allowed between two numbers", "the precision of float32")
-    least: int = tuned(5, "rows", "several are at least so many")
-    one_in: int = tuned(100, "rows", "and at least one in so many")
-    neighbours: int = tuned(3, "rows", "compared with each, in the order of a combination of the columns")
+    least: int = tuned(5, "rows", "several are at least so many", "chance: .06 pairs of 500 even rows")
+    one_in: int = tuned(100, "rows", "and at least one in so many", "chance: 1 row in 2,000")
+    neighbours: int = tuned(3, "rows", "compared with each in order, for copies of up to three equal rows", THEORY)
     rounding: float = tuned(4e-16, "column sizes", "distance that rounding alone explains", "the precision of float64")
 
 

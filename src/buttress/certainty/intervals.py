@@ -26,7 +26,7 @@ from buttress._compiling import compile_kernel
 from buttress._predicting import Mixed, rows_to_score
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
-from buttress._tuned import THEORY, tuned
+from buttress._tuned import THEORY, UNBEATEN, tuned
 from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.certainty.conformal import GroupPair, check_coverage, grouped, too_few
 from buttress.certainty.left_out import landmark_root
@@ -42,10 +42,9 @@ class Intervals:
 
     folds: int = tuned(10, "folds", "of CV+: each fit has nine tenths of the rows", THEORY)
     rows: int = tuned(4000, "rows", "drawn for the quantiles: a coverage of .9 is then known to .005", THEORY)
-    least_scale: float = tuned(0.2, "of the mean scale", "least local scale: near 0 a residual has no bound")
-    ridges: tuple[float, ...] = tuned((1.0, 10.0, 100.0), "ridges of the fit", "tried for the local scale")
+    least_scale: float = tuned(0.2, "of the mean scale", "least local scale: near 0 a residual has no bound", UNBEATEN)
+    ridges: tuple[float, ...] = tuned((1.0, 10.0, 100.0), "ridges of the fit", "tried for the local scale", UNBEATEN)
     landmarks: int = tuned(300, "support vectors", "that carry the local scale of a machine", THEORY)
-    judged_at: float = tuned(0.9, "coverage", "at which a local scale must narrow the intervals to be used")
 
 
 INTERVALS = Intervals()
@@ -182,10 +181,10 @@ def local_scale(
 
 
 def _width(size: Array, scale: Array, weight: Array) -> float:
-    """Return half the mean width of intervals with this scale."""
+    """Return half the mean width of intervals of coverage .9 with this scale."""
     order = np.argsort(size / scale)
     reach = np.cumsum(weight[order])
-    k = int(np.searchsorted(reach, INTERVALS.judged_at * reach[-1]))
+    k = int(np.searchsorted(reach, 0.9 * reach[-1]))  # at the default coverage
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 

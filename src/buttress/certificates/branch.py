@@ -35,8 +35,8 @@ from buttress.certificates.relaxation import Exponentials, Lead, grown_bias, rel
 from buttress.certificates.second_order import second_order
 from buttress.kernels import Radial
 
-ROUNDS = 4  # choices of the units t
-STEPS = 30  # gradient steps for y in each
+ROUNDS = 4  # choices of the units t: each gives a bound, fewer only a looser one
+STEPS = 30  # gradient steps for y in each, of which the same holds
 SMALL = 1e-6  # U below which that of SMALL is taken, as k is monotone
 
 

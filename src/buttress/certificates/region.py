@@ -14,7 +14,7 @@ from buttress._compiling import compile_kernel
 from buttress._proof import sum_error
 
 TINY = float(np.finfo(np.float64).tiny)  # values below it have lost digits, or are 0
-MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
+MULTIPLIERS = 8  # multipliers tried for the ball: each gives a bound, fewer only a looser one
 ROWS = "Array(f8, 2, 'C', readonly=True)"  # rows given to a certificate may be mapped from a file
 
 SomeRows = NDArray[np.intp] | NDArray[np.bool_] | slice

@@ -24,7 +24,7 @@ from buttress.kernels.kernel import Centred, less
 from buttress.kernels.points import OnDevice, centred
 
 HEIGHT = 512  # rows of a panel, at most
-LEAST_HEIGHT = 64
+LEAST_HEIGHT = 64  # and at least: time only
 MOST_SHARES = 16  # of few rows, so that as many threads have some
 PANEL_ENTRIES = 512 * 512  # of a panel: 1 MB in float32
 WIDEST = 4096  # columns of a panel: so many products at most are summed in float32

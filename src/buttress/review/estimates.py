@@ -41,8 +41,8 @@ from buttress.solvers.contamination.label_law import explain_labels
 from buttress.solvers.contamination.residual_law import LawLimits, explain, residuals_of
 from buttress.solvers.run import SharedBudget
 
-ROUNDS = 2  # fits after a batch of decisions
-LEAST = 1e-9
+ROUNDS = 2  # fits after a batch of decisions: the second is to labels corrected by the first
+LEAST = 1e-9  # distance of a probability from 0 and 1, so that its log odds are finite
 
 
 class Ranking(ABC):

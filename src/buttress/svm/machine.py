@@ -168,7 +168,8 @@ class KernelMachine(Shrinking, BaseEstimator):
         numbers = self._numbers(targets[0][some])
         u = targets[1][some]
         with suppress(TooRoundedError):
-            learned = column_kernel(X[order[some]], numbers - np.average(numbers, axis=0, weights=u), u, rbf)[0]
+            centred = numbers - np.average(numbers, axis=0, weights=u)
+            learned = column_kernel(X[order[some]], centred, u, rbf, alpha=COLUMNS.ridge)[0]
             # too few different rows show no rounding: then what the largest entry of K is rounded by must be small
             if np.finfo(np.float64).eps * learned.diagonal(X).max() <= self.tol:
                 return learned

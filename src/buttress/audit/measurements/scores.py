@@ -130,8 +130,8 @@ def _take_novel(split: SplitTable, measured: Measured) -> Stages:
 NOVEL = Measurement("novel rows", _take_novel, Cost(0.1, rows=0.0), (AS_IS.name,))
 
 
-FOLDS = 5
-REPEATS = 3
+FOLDS = 5  # scikit-learn's default
+REPEATS = 3  # of the folds, each with another draw: the cost grows with them
 SCORES = {Metric.accuracy: accuracy_score, Metric.balanced_accuracy: balanced_accuracy_score,
           Metric.rmse: root_mean_squared_error, Metric.mae: mean_absolute_error}
 

@@ -14,7 +14,7 @@ from buttress.scores import as_classifier, read_scores
 
 RESAMPLES = 1000  # of the bootstrap: its 2.5% quantile is then the 25th draw
 QUERY_STEPS = 10  # of each attack by queries, which costs hundreds of predictions a step
-QUERY_STARTS = 3
+QUERY_STARTS = 3  # of each, for which the same holds
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
 # than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
 ENOUGH = 20

@@ -17,7 +17,7 @@ from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 from buttress.robust.judged import what_they_share
 from buttress.robust.report import expectations
 
-NEIGHBOURS = 10
+NEIGHBOURS = 10  # nearest rows that the sentence on a row counts
 COMPARED = 10_000  # rows among which the nearest of a row are looked for
 LISTED = 1000  # rows that are listed with their values and what contradicts them; all have a verdict
 Robust = RobustKernelClassifier | RobustKernelRegressor

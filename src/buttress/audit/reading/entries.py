@@ -142,7 +142,7 @@ def factorised(column: Labels) -> tuple[Labels, NDArray[np.intp]]:
     return np.array(list(numbers))[order], np.argsort(order)[codes]
 
 
-NEARLY_ALL = 0.9
+NEARLY_ALL = 0.9  # of the entries: what they are read as, the column is
 PLAIN = r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?"  # no two parts of it take one digit
 LONGEST = 1100  # letters of an entry that may be a number or a date: a float in full has 1,077 at most
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d)([ T].*)?")

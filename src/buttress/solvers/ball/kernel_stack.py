@@ -146,7 +146,7 @@ class KernelStack:
         rows = MixtureRows(self, eta / self.scales)
         limits = Limits(gap_tol=self.gap_tol, max_time=self.left(), inner=True)
         try:
-            # with more rows only the last ball is finished exactly, to save time; runs not recorded
+            # an exact finish costs n^3: of more rows only the last ball has one
             ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=200)
             trial = Trial(eta, ball, self.variances(ball.a))
             if ball.outcome.status == "max_time" and self.n_solved > 0:

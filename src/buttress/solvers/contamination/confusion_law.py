@@ -128,7 +128,7 @@ def numbers_mixed(C: int) -> int:
 def may_mix(C: int) -> bool:
     """Return whether scores of C classes are mixed: those of two are opposite, and a step takes C^4 operations a row.
     """
-    return 2 < C <= 12  # seconds from twenty classes on; not varied
+    return 2 < C <= 12  # 1,000 rows of 12 classes take .4 s, of 20 classes 1.8 s
 
 
 def likeliest_confusion(scores: Array, codes: NDArray[np.intp], *, mixed: bool | None = None) -> Confusion:

@@ -33,7 +33,7 @@ from buttress.solvers.contamination.confusion_law import (
 )
 from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 
-TOGETHER = 16  # factors of a product
+TOGETHER = 16  # factors of a product: of factors above 1e-18 it stays above 1e-288
 
 
 @dataclass(frozen=True)

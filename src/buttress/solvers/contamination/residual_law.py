@@ -198,7 +198,7 @@ class Law:
         excess = weight * law.sigma(seen) ** 2 - responsibility
         information = 2 * self.nu / (self.nu + 3) * float(responsibility @ z**2)
         step = float(excess @ z) / max(information, TINY)
-        most = min(RESIDUALS.most_growth, float(np.log(scale / limits.floor)) / RESIDUALS.far_level)
+        most = float(np.log(scale / limits.floor)) / RESIDUALS.far_level
         growth = float(np.clip(self.growth + step, -most, most))  # nowhere is the scale below the floor
         middle = float(np.exp((self.growth - growth) * (responsibility @ level / n)))
         return replace(law, scale=max(scale * middle, limits.floor), mode=mode * middle, growth=growth)

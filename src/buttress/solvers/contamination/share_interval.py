@@ -36,7 +36,7 @@ from buttress.solvers.contamination.label_law import label_likelihoods, wrong_ch
 from buttress.solvers.contamination.residual_law import Law, LawLimits, LeftOutResiduals, em_rounds
 from buttress.solvers.contamination.tuning import LABELS, RESIDUALS, SHARES
 
-COVERAGE = 0.9
+COVERAGE = 0.9  # that `contamination_interval_` is documented to have
 AnyLaw = TypeVar("AnyLaw", Law, Confusion)
 Learned = tuple[AnyLaw, float, Array]  # a law, its log likelihood, and the p_i (n,)
 

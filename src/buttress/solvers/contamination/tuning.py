@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress._tuned import THEORY, tuned
+from buttress._tuned import THEORY, UNBEATEN, tuned
 
-CLEAN = "nats that robust fits gain on clean and on corrupted tables; which tables is not recorded"
 COVERED = "tried on the choosing sets of `benchmarks/robust_trial.py`, all corruptions but tails and border"
 
 
@@ -15,19 +14,20 @@ COVERED = "tried on the choosing sets of `benchmarks/robust_trial.py`, all corru
 class Trimming:
     """Searches from several starts, Tukey's loss, and targets that repeat."""
 
-    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
-    followed: int = tuned(3, "starts", "of best objective that go on")
-    descended: int = tuned(5, "starts", "of an S estimate that go on by either scale",
-                           "`tests/test_textbook_lines.py`")
+    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows",
+                           f"{THEORY}: little more than half")
+    followed: int = tuned(3, "starts", "of best objective that go on", UNBEATEN)
+    descended: int = tuned(5, "starts", "of an S estimate that go on by either scale", "`tests/test_textbook_lines.py`")
     alike: float = tuned(0.1, "share of rows", "taken otherwise as good by starts that are not the same",
                          "`tests/test_textbook_lines.py`")
     wide: int = tuned(50, "columns", "from which a few random rows are seldom all good", THEORY)
-    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
+    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good",
+                               "the usual cut, Rousseeuw & Leroy 1987")
     tukey: float = tuned(4.685, "deviations", "where Tukey's loss becomes constant",
                          "set by theory: 95 per cent efficiency for normal errors")
     most_spent: float = tuned(1 / 3, "columns a row", "beyond which an S estimate fits its own choice of rows",
                               "1/2 and 1/3 on the choosing sets of `benchmarks/robust_trial.py`, 60 rows of each")
-    shared_share: float = tuned(0.1, "share of rows", "a value held by more than these is the usual one")
+    shared_share: float = tuned(0.1, "share of rows", "a value held by more than these is the usual one", UNBEATEN)
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,20 @@ class Residuals:
     """The law of the residuals and how it is learned."""
 
     most_bad: float = tuned(0.5, "share of rows", "largest outlier share: a majority is good by definition", THEORY)
-    degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
-    cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out for it")
-    least_width: float = tuned(2.0, "inlier scales", "least outlier width")
-    most_growth: float = tuned(1.0, "logarithm", "most growth of the scale of good residuals a level")
-    far_level: float = tuned(3.0, "deviations", "that what is expected of a row counts for where the scale grows")
-    rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals")
-    settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit")
+    degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried", UNBEATEN)
+    cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out", UNBEATEN)
+    least_width: float = tuned(2.0, "inlier scales", "least outlier width", UNBEATEN)
+    far_level: float = tuned(3.0, "deviations", "that an expected target counts for where the scale grows", UNBEATEN)
+    rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals", UNBEATEN)
+    settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit", UNBEATEN)
 
 
 @dataclass(frozen=True)
 class Guard:
     """When a robust fit and a plain one part, and what is said of rows that may be genuine."""
 
-    gain_a_row: float = tuned(0.1, "nats a row", "gain from which a robust fit without an outlier density is kept",
-                              CLEAN)
-    gain_in_all: float = tuned(6.0, "nats", "in all rows that decide between the two", CLEAN)
+    gain_a_row: float = tuned(0.1, "nats a row", "from which a robust fit without an outlier density is kept", UNBEATEN)
+    gain_in_all: float = tuned(6.0, "nats", "in all rows that decide between the two", UNBEATEN)
     predicted: float = tuned(0.5, "of the robust fit's error", "plain error of bad rows up to which it predicts them: "
                              "they are most of their neighbours", THEORY)
     unexplained: float = tuned(0.5, "share of variance", "left when place explains which rows are bad: less, and they "
@@ -61,8 +59,8 @@ class Guard:
 class LabelConstants:
     """The law of the labels: grids of temperatures and rates."""
 
-    coolest: float = tuned(0.3, "1/score", "least inverse temperature of the softmax")
-    hottest: float = tuned(30.0, "1/score", "largest inverse temperature of the softmax")
+    coolest: float = tuned(0.3, "1/score", "least inverse temperature of the softmax", UNBEATEN)
+    hottest: float = tuned(30.0, "1/score", "largest inverse temperature of the softmax", UNBEATEN)
 
     @property
     def temperatures(self) -> Array:
@@ -81,7 +79,7 @@ class LabelConstants:
 class Directions:
     """The law of labels with a rate for each direction."""
 
-    prior: float = tuned(4.0, "rows", "by which each class is favoured to keep its labels")
+    prior: float = tuned(4.0, "rows", "by which each class is favoured to keep its labels", UNBEATEN)
     most_given: float = tuned(0.5, "share of a class", "most that is given other labels: with more, the labels do not "
                               "tell which class is which", THEORY)
     decisive: float = tuned(3.0, "nats", "by which directions must explain labels better than a single rate, and "
@@ -93,10 +91,9 @@ class Directions:
 class NoisyLabels:
     """Logistic regression that allows for wrong labels."""
 
-    steps: int = tuned(12, "steps", "of descent in a round")
-    rounds: int = tuned(2, "rounds", "at each ridge")
-    folds: int = tuned(5, "folds", "one is held out to choose the ridge; few rows are scored across all")
-    least_curvature: float = tuned(1e-6, "curvature", "of a row: less is lost to rounding")
+    steps: int = tuned(12, "steps", "of descent in a round", UNBEATEN)
+    folds: int = tuned(5, "folds", "one is held out to choose the ridge; few rows are scored across all", UNBEATEN)
+    least_curvature: float = tuned(1e-6, "curvature", "of a row: less is lost to rounding", "the precision of float32")
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,8 @@ class Shares:
                              f"1, 1/2, 1/3, 1/4 {COVERED}, seeds 50 and 51")
     of_residuals: float = tuned(1 / 7, "power", "of the likelihood of residuals: their law is only nearly true",
                                 f"1/3, 1/4, 1/6, 1/7, 1/8, 1/10, 1/20 {COVERED}, seed 60: nearest nine tenths")
-    neglected: float = tuned(1e-6, "of all weight", "shares of less weight are left out")
+    neglected: float = tuned(1e-6, "of all weight", "shares of less weight are left out: .0014 of it at most",
+                              "the precision of an interval")
 
     def tried(self, n: int) -> Array:
         """Return the shares tried of n rows, from a quarter of a row to one half."""

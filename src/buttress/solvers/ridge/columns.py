@@ -86,7 +86,7 @@ class ColumnError:
 
 
 def column_kernel(
-    X: Array, y: Array, u: Array, kernel: Radial, *, alpha: float = COLUMNS.ridge,
+    X: Array, y: Array, u: Array, kernel: Radial, *, alpha: float,
     alphas: tuple[float, float] | None = None
 ) -> tuple[Kernel, Array]:
     """Return the kernel k above, without F(0), and w (d,), learned from a small b on."""
