@@ -57,6 +57,7 @@ def block_smo(
                                      max(tol / 2, share * viol), PAIRS_A_ROW * state.size)
         change = inner - b[block]
         state.K = K
+        # those first that moved most: next to them the next block needs fewer steps back
         state.block = block[np.argsort(-np.abs(change), kind="stable")]
         state.pairs = pairs
         state.downwards += curved
@@ -133,11 +134,7 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> BlockState:
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
-    """Return at most ``size`` sorted indices: the first free variables of ``last``, at most half, then worst violators.
-
-    The last block is given by how far its variables moved. Those that moved most are far from where the rest will
-    push them: with them the next block needs no step back.
-    """
+    """Return at most ``size`` sorted indices: the first free ones of ``last``, at most half, then worst violators."""
     n = len(up)
     if size >= n:
         return np.arange(n)
