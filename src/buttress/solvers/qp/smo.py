@@ -57,7 +57,6 @@ def block_smo(
                                      max(tol / 2, share * viol), PAIRS_A_ROW * state.size)
         change = inner - b[block]
         state.K = K
-        # those first that moved most: next to them the next block needs fewer steps back
         state.block = block[np.argsort(-np.abs(change), kind="stable")]
         state.pairs = pairs
         state.downwards += curved
@@ -77,6 +76,7 @@ def block_smo(
 class BlockState:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
+    ``block`` begins with the variables that moved farthest. The next block keeps these, as they also move back farthest.
     ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
     computed last, and ``enough`` says whether it was small enough.
     """
