@@ -276,7 +276,7 @@ def _narrowed(level: QP, state: _ChunkState, view: _View) -> _View:
     if found.violation < 0.5 * view.violation:  # a new circle keeps half of the violation of the one around it
         state.circles.pop()
         return view
-    state.chunk = np.intersect1d(state.chunk, some, assume_unique=True)
+    state.chunk = state.chunk[np.isin(state.chunk, some, assume_unique=True)]
     return found
 
 
@@ -292,7 +292,7 @@ def _close_circle(state: _ChunkState) -> None:
 def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float) -> int:
     """Solve for the inner circle's variables that violate the conditions most; return the number of pair updates."""
     inner = state.circles[-1].rows
-    last = np.flatnonzero(np.isin(inner, state.chunk, assume_unique=True))
+    last = np.searchsorted(inner, state.chunk)
     chosen = working_set(view.up, view.down, min(chunk_rows(qp.rows), len(inner)), last)
     chunk = inner[chosen]
     cache = qp.rows.cache
@@ -316,7 +316,7 @@ def _solve_chunk(qp: QP, level: QP, state: _ChunkState, view: _View, aim: float)
     state.stuck = rise >= -1e-14 * abs(state.objective)  # it falls by more, or only rounding is left
     state.objective += rise
     state.b[chunk] = solved.b
-    state.chunk = chunk
+    state.chunk = chunk[np.argsort(-np.abs(change), kind="stable")]
     state.downwards += solved.downwards
     _reach(qp, level, state)
     return pairs

@@ -56,17 +56,18 @@ def block_smo(
         inner = b[block]
         pairs, curved = pair_updates(K, padded(g[block], rows.real), inner, qp.lo[block], qp.hi[block], qp.l1[block],
                                      max(tol / 2, share * viol), PAIRS_A_ROW * state.size)
+        change = inner - b[block]
         state.K = K
-        state.block = block
+        state.block = block[np.argsort(-np.abs(change), kind="stable")]
         state.pairs = pairs
         state.downwards += curved
         if len(block) == len(b) and rows.real == np.float64:
             state.gram = K
-        moved = np.flatnonzero(inner != b[block])
+        moved = np.flatnonzero(change)
         if moved.size == 0:  # only rounding is left
             return
         before = rows.n_computed
-        rows.add(g, block[moved], (inner - b[block])[moved])
+        rows.add(g, block[moved], change[moved])
         b[block] = inner
         if rows.n_computed - before < 0.25 * len(moved):  # few of the rows it moves had to be computed: the block grows
             state.size = min(LARGE_BLOCK, rows.capacity, 2 * state.size)
@@ -76,6 +77,7 @@ def block_smo(
 class BlockState:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
+    ``block`` begins with the variables that moved farthest. The next block keeps these, as they also move back farthest.
     ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
     computed last, and ``enough`` says whether it was small enough.
     """
@@ -133,14 +135,11 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> BlockState:
 
 
 def working_set(up: Array, down: Array, size: int, last: Rows) -> Rows:
-    """Return at most ``size`` sorted indices: the last block's free variables, at most half, then worst violators."""
+    """Return at most ``size`` sorted indices: the first free ones of ``last``, at most half, then worst violators."""
     n = len(up)
     if size >= n:
         return np.arange(n)
-    kept = last[np.isfinite(up[last]) & np.isfinite(down[last])]
-    if len(kept) > size // 2:
-        middle = 0.5 * (up.min() + down.max())
-        kept = kept[np.argsort(-np.abs(up[kept] - middle), kind="stable")][: size // 2]
+    kept = last[np.isfinite(up[last]) & np.isfinite(down[last])][: size // 2]
     chosen = np.zeros(n, dtype=bool)
     chosen[kept] = True
     share = (size - len(kept)) // 2
