@@ -77,7 +77,7 @@ def block_smo(
 class BlockState:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
-    ``block`` begins with the variables that moved farthest. The next block keeps these, as they also move back farthest.
+    ``block`` begins with the variables that moved farthest: the next block keeps these, which move again.
     ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
     computed last, and ``enough`` says whether it was small enough.
     """
