@@ -137,6 +137,22 @@ def test_a_column_to_drop_is_no_feature_and_in_the_keys_of_rows():
     assert result.sheet.keys[:200] == row_keys({"y": y[:200], **columns_of(frame[:200])})
 
 
+@pytest.mark.parametrize("column", [
+    2**60 + 1 + np.arange(40), np.arange(40) % 2 == 0, np.linspace(0, 1, 40, dtype=np.float32),
+    np.datetime64("2020-01-01T00:00:01") + np.arange(40), np.arange(40).astype("m8[s]"),
+], ids=lambda column: str(column.dtype))
+@pytest.mark.parametrize("other", [
+    np.arange(8), np.arange(8) + 0.5, np.full(8, np.nan), np.array(["a"] * 8), np.array(["b"] * 8, dtype=object),
+    np.datetime64("2021-01-01") + np.arange(8), None,
+], ids=lambda other: str(getattr(other, "dtype", None)))
+def test_the_keys_of_rows_do_not_depend_on_the_type_that_rows_to_test_on_have(column, other):
+    X, y = {"id": column, "a": np.arange(40) / 7}, np.arange(40) % 2 == 0
+    more = {"a": np.arange(8.0), "y": np.arange(8) % 2} | ({} if other is None else {"id": other})
+    table = table_to_test(X, y, "y", "auto", more, drop=["id"])
+    assert row_keys({"y": table.given_target, **table.given})[:40] == row_keys({"y": y, **X})
+    assert set(table.target) == {0, 1}
+
+
 def test_a_column_of_numbers_stays_one_with_rows_to_test_or_is_refused():
     X, y = {"a": np.arange(40.0)}, np.arange(40) % 2
     more = {"a": np.array(["1.5", "", "x"], dtype=object), "y": [0, 0, 0]}

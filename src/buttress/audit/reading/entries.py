@@ -116,10 +116,10 @@ def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
     return None
 
 
-def categories_of(column: object) -> NDArray[Any]:
-    """Return a column of categories as texts, ``MISSING`` where there is none."""
+def categories_of(column: object, missing: str | None = MISSING) -> NDArray[Any]:
+    """Return a column of categories as texts, ``missing`` where there is none."""
     texts = texts_of(as_array(column))
-    return texts.spread(np.array(texts.distinct, dtype=object), MISSING)
+    return texts.spread(np.array(texts.distinct, dtype=object), missing)
 
 
 def spelled(value: object) -> str:

@@ -11,7 +11,15 @@ from sklearn.utils import check_random_state
 
 from buttress._suggest import column_called, counted
 from buttress._types import Mask, Rows
-from buttress.audit.reading.entries import as_array, check_there, factorised, numbers_of, texts_of
+from buttress.audit.reading.entries import (
+    EXACT,
+    as_array,
+    categories_of,
+    check_there,
+    factorised,
+    numbers_of,
+    texts_of,
+)
 from buttress.audit.reading.table import DataTable, check_named, given_column, make_table, read_as_before
 
 HELD_OUT = 0.3  # of the rows
@@ -106,7 +114,10 @@ def table_to_test(
     gaps = [None] * (len(as_array(below)) - first)
     added = {column: _joined(given, more.get(column, gaps)) if column in drop else _added(column, given, more[column])
              for column, given in columns.items()}
-    table = make_table(added, below, name, task, labels, drop)
+    mixed = as_array(target).dtype.kind != as_array(below).dtype.kind
+    numbers = numbers_of(as_array(below)) if mixed else None  # True is 1 where the others have that
+    table = make_table(added, below if numbers is None else numbers, name, task, labels, drop)
+    table.given_target = below
     table.to_test = table.places >= first
     return table
 
@@ -123,9 +134,19 @@ def _joined(first: Any, second: Any) -> Any:
     if library in ("polars", "pandas") and type(first) is type(second) and first.dtype == second.dtype:
         return import_module(library).concat([first, second])
     above, below = as_array(first), as_array(second)
-    if above.dtype.kind in "mM" and all(entry is None for entry in below):
-        below = below.astype(above.dtype)  # times with a gap stay times
+    if above.dtype.kind != below.dtype.kind and not (_promoted(above) and _promoted(below)):
+        above, below = _as_objects(above), _as_objects(below)
     return np.concatenate([above, below])
+
+
+def _promoted(values: NDArray[Any]) -> bool:
+    """Say whether values are numbers that float64 holds."""
+    return values.dtype.kind in "iuf" and bool(np.nanmax(np.abs(values.astype(float)), initial=0.0) < EXACT)
+
+
+def _as_objects(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as objects that have their texts, by which keys of rows are made; times as these texts."""
+    return categories_of(values, None) if values.dtype.kind in "mMS" else values.astype(object)
 
 
 def set_apart(table: DataTable, by_groups: str | None, by_time: str | None) -> None:
