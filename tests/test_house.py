@@ -18,13 +18,13 @@ LONGEST_FILE = 400
 MOST_FILES = 14  # modules in one folder, beside __init__.py; the package's own may have more
 PACKED = 4  # values assigned in one statement
 MOST = {
-    "statements": 31_096,  # without imports and docstrings
-    "lines": 64_172,
-    "functions": 4_081,
+    "statements": 31_061,  # without imports and docstrings
+    "lines": 64_140,
+    "functions": 4_070,
     "files": 362,
     "untyped dicts": 16,  # dict[str, Any] and dict[str, object]
     "names of constants": 477,  # in upper case, at the head of a file; one that several files have counts once
-    "words of docs": 35_065,  # outside tables
+    "words of docs": 35_061,  # outside tables
 }
 
 

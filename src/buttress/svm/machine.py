@@ -53,8 +53,9 @@ OF_MACHINES = (
               "an indefinite kernel."),
     PROOF,
     Attribute("converged_", "bool",
-              meaning="Whether ``tol`` was met and the computed gap is at most 1e-3 of the primal objective, or rounding. "
-                      "After the interior-point method only the gap counts; with ``gap``, only whether it was met."),
+              meaning="Whether ``tol`` was met and the computed gap is at most 1e-3 of the primal objective, or "
+                      "rounding. After the interior-point method only the gap counts; with ``gap``, only whether it "
+                      "was met."),
     Attribute("n_iter_", "count", "one or n_problems",
               "Pair updates, or interior-point steps; for a classifier of each problem."),
     Attribute("n_kernel_rows_", "nonnegative", meaning="Computed kernel values, in units of whole kernel rows."),
