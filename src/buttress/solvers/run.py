@@ -165,7 +165,7 @@ class SharedBudget:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up; unlike ``stop_if_spent`` it does not note that anything of the model is left undone."""
+        """Whether the time is up; unlike ``stop_if_spent`` it notes nothing as left undone."""
         return self.left() == SPENT
 
     def run(self, steps: Steps, **options: Any) -> Outcome:
