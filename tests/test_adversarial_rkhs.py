@@ -246,7 +246,7 @@ def test_the_exact_path_keeps_to_its_time_and_its_certificate_holds(eps):
         model = machine.fit(X, y)
     kernel = RBF(0.1)
     w = np.zeros(1500)  # how many rows have a coefficient depends on the time
-    w[[np.flatnonzero((X == row).all(axis=1))[0] for row in model.expansion_.centers]] = model.expansion_.coef[:, 0]
+    w[[np.flatnonzero((row == X).all(axis=1))[0] for row in model.expansion_.centers]] = model.expansion_.coef[:, 0]
     radius = feature_radius(kernel, eps * np.sqrt(10))  # the longest move of ten columns
     found = value(kernel(X, X), y, w, model.expansion_.intercept[0], 1e6 / 1500, radius)
     constant = 2e6 * min((y > 0).mean(), (y < 0).mean())  # the objective of w = 0
