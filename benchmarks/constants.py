@@ -47,7 +47,7 @@ MODELS = {
 }
 # the cells of a constant, or of a family: only fits that it may change
 USED = {"Designs": ("kernel",), "Designs.coarse": ("many",), "Designs.searched": ("many",),
-        "Mixtures": ("kernel",), "Mixtures.degrees": ("kernel", "many"), "Mixtures.rounds_of_many": ("many",),
+        "Mixtures": ("kernel",), "Mixtures.degrees_of_many": ("many",), "Mixtures.rounds_of_many": ("many",),
         "Mixtures.reread": ("steep",), "Trimming": ("kernel",), "Trimming.good_within": ("kernel", "linear"),
         "Residuals": ("kernel",), "Residuals.least_width": ("kernel", "linear"),
         "Residuals.degrees": ("kernel", "linear"), "Residuals.cauchy_share": ("kernel", "linear"),

@@ -262,7 +262,7 @@ def mixed_of_many(task: RegressionTask, good: Array) -> tuple[Fitted, float]:
     """
     design = task.design
     ridge = design.ridge
-    schedule = replace(task.schedule, tol=0.1)
+    schedule = MixtureSchedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, 0.1)
     state = mixed_at(task, good, design.unit, design.steady, schedule)
     best = task.alpha
     if best is None:

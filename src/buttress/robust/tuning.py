@@ -35,6 +35,7 @@ class Mixtures:
 
     degrees: float = tuned(8.0, "degrees of freedom", "of good residuals",
                            "errors: half +3 %, double -1 %, `benchmarks/constants.py`")
+    degrees_of_many: float = tuned(3.0, "degrees of freedom", "of what landmarks cannot follow", SCALE)
     rounds: int = tuned(1, "EM rounds", "of the law between two exact fits", f"{THEORY}: EM")
     rounds_of_many: int = tuned(6, "EM rounds", "between two fits on landmark features, which are expensive", UNBEATEN)
     bounded_at: float = tuned(4.0, "deviations", "error beyond which a row counts no more for the ridge", UNBEATEN)
